@@ -12,6 +12,7 @@ export default defineConfig({
     // Workers and child processes that tests start read packages from source, like the tests themselves.
     execArgv: ["--conditions=@dlrm/source"],
     globalSetup: ["tools/python-for-tests.mts"],
+    reporters: ["default", "./tools/test-count-reporter.mts"],
     testTimeout: 60_000,
     hookTimeout: 120_000,
     // Two workers fit the smallest machine that is supported.
