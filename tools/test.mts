@@ -14,7 +14,7 @@ if (at >= 0) {
     );
     process.exit(2);
   }
-  args.push("--dir", dir);
+  args.push(`${dir}/`);
 }
 buildNativeKernel();
 runOrExit(process.execPath, [path.join(root, "node_modules/vitest/vitest.mjs"), "run", ...args]);
