@@ -1,0 +1,25 @@
+export { SUMMARY_SCHEMA_VERSION } from "./summary.ts";
+export type {
+  ArmFamily,
+  ArmOutcome,
+  Budget,
+  BudgetWinner,
+  ParityEntry,
+  Point,
+  PointRepeat,
+  Summary,
+  SummaryEnvironment,
+  SummaryPlatform,
+  SummarySettings,
+} from "./summary.ts";
+export { summarySchema, validateSummary } from "./validate-summary.ts";
+export { ReporterError } from "./reporter-error.ts";
+export type { ReporterErrorCode } from "./reporter-error.ts";
+export { errorCount, isClientBound, pointOf, CLIENT_BOUND_CPU_FRACTION, CLIENT_BOUND_SEND_LAG_MS } from "./point.ts";
+export type { PointKey } from "./point.ts";
+export { bestPoint, BUDGETS_MS, compareWithinBudgets, isEligible } from "./budgets.ts";
+export type { LetIn } from "./budgets.ts";
+export { renderReport } from "./render-report.ts";
+export type { ReportOptions } from "./render-report.ts";
+export { renderCharts } from "./charts.ts";
+export type { Chart } from "./charts.ts";

@@ -1,0 +1,49 @@
+import { median } from "./statistics.ts";
+import type { Point, PointRepeat } from "./summary.ts";
+
+/** What tells one point from another. */
+export type PointKey = Pick<Point, "arm" | "bReq" | "mode" | "concurrency" | "offeredRps">;
+
+/** Over this share of its CPUs, the load generator is taken for the limit. */
+export const CLIENT_BOUND_CPU_FRACTION = 0.85;
+/** Over this p99 of late sends, too. */
+export const CLIENT_BOUND_SEND_LAG_MS = 5;
+
+export function isClientBound(clientCpuFraction: number | null, sendLagP99Ms: number | null): boolean {
+  return (clientCpuFraction ?? 0) > CLIENT_BOUND_CPU_FRACTION || (sendLagP99Ms ?? 0) > CLIENT_BOUND_SEND_LAG_MS;
+}
+
+/**
+ * Joins the repeats of a point: medians of values, errors summed, client-bound if at least half of the repeats were.
+ *
+ * @throws RangeError without any repeat.
+ */
+export function pointOf(key: PointKey, repeats: readonly PointRepeat[]): Point {
+  const examplesPerS = median(repeats.map((repeat) => repeat.examplesPerS));
+  if (examplesPerS === null) throw new RangeError(`point of ${key.arm}: expected at least 1 repeat, got 0`);
+  const errors: Record<string, number> = {};
+  for (const repeat of repeats) {
+    for (const [code, count] of Object.entries(repeat.errors)) errors[code] = (errors[code] ?? 0) + count;
+  }
+  return {
+    arm: key.arm,
+    bReq: key.bReq,
+    mode: key.mode,
+    concurrency: key.concurrency,
+    offeredRps: key.offeredRps,
+    examplesPerS,
+    p50Ms: median(repeats.map((repeat) => repeat.p50Ms)),
+    p99Ms: median(repeats.map((repeat) => repeat.p99Ms)),
+    errors,
+    serverCpuMicrosPerExample: median(repeats.map((repeat) => repeat.serverCpuMicrosPerExample)),
+    serverPeakRssBytes: median(repeats.map((repeat) => repeat.serverPeakRssBytes)),
+    serverPeakPssBytes: median(repeats.map((repeat) => repeat.serverPeakPssBytes)),
+    clientCpuFraction: median(repeats.map((repeat) => repeat.clientCpuFraction)),
+    clientBound: repeats.filter((repeat) => repeat.clientBound).length * 2 >= repeats.length,
+    repeats,
+  };
+}
+
+export function errorCount(point: Pick<Point, "errors">): number {
+  return Object.values(point.errors).reduce((sum, count) => sum + count, 0);
+}

@@ -1,0 +1,238 @@
+import { bestPoint } from "./budgets.ts";
+import {
+  formatBytes,
+  formatCount,
+  formatNumber,
+  formatOptional,
+  formatPercent,
+  formatRatio,
+  formatSpread,
+} from "./format.ts";
+import { left, right, table } from "./markdown.ts";
+import { CLIENT_BOUND_CPU_FRACTION, CLIENT_BOUND_SEND_LAG_MS, errorCount } from "./point.ts";
+import { range } from "./statistics.ts";
+import type { Point, PointRepeat, Summary } from "./summary.ts";
+
+/** The budget that the headline is about. */
+const HEADLINE_BUDGET_MS = 20;
+const CLIENT_BOUND_MARK = "†";
+const ERRORS_MARK = "‡";
+
+/** What the sections of a report share. */
+export interface ReportContext {
+  readonly summary: Summary;
+  /** Arms that have points, in the order they were asked for. */
+  readonly arms: readonly string[];
+  /** Request sizes, ascending. */
+  readonly sizes: readonly number[];
+  readonly closed: readonly Point[];
+  /** Ends each heading over measured values. */
+  readonly label: string;
+}
+
+export function withinBudget(context: ReportContext): string {
+  const { summary, sizes, label } = context;
+  const rows = sizes.map((bReq) => {
+    const budget = summary.budgets.find((item) => item.bReq === bReq && item.budgetMs === HEADLINE_BUDGET_MS);
+    return [
+      String(bReq),
+      context.arms.map((arm) => bestCell(context, arm, bReq, HEADLINE_BUDGET_MS)),
+      versus(budget),
+      budget?.ratio === null || budget === undefined ? "–" : `**${formatRatio(budget.ratio)}**`,
+    ].flat();
+  });
+  return [
+    `## Throughput at p99 ≤ ${HEADLINE_BUDGET_MS} ms${label}`,
+    table(
+      [right("B_req"), ...context.arms.map(right), left("best engine vs best Python"), right("engine ÷ Python")],
+      rows,
+    ),
+    `C is the number of closed-loop callers at which the arm did best. ${CLIENT_BOUND_MARK} only client-bound points ` +
+      `(the load generator used over ${CLIENT_BOUND_CPU_FRACTION * 100} % of its CPUs, or its sends lagged over ` +
+      `${CLIENT_BOUND_SEND_LAG_MS} ms at p99): left out of comparisons. ${ERRORS_MARK} only points with errors: left out, too. ` +
+      "– no point within the budget.",
+  ].join("\n\n");
+}
+
+function versus(budget: Summary["budgets"][number] | undefined): string {
+  const side = (winner: { arm: string; examplesPerS: number } | null): string =>
+    winner === null ? "–" : `${winner.arm} ${formatNumber(winner.examplesPerS)}`;
+  return budget === undefined ? "–" : `${side(budget.engine)} vs ${side(budget.python)}`;
+}
+
+export function otherBudgets({ summary, label }: ReportContext): string {
+  const others = summary.budgets.filter((budget) => budget.budgetMs !== HEADLINE_BUDGET_MS);
+  if (others.length === 0) return "";
+  return [
+    `## Other bounds on p99${label}`,
+    table(
+      [right("B_req"), right("p99 ≤"), left("best engine vs best Python"), right("engine ÷ Python")],
+      others.map((budget) => [String(budget.bReq), `${budget.budgetMs} ms`, versus(budget), formatRatio(budget.ratio)]),
+    ),
+  ].join("\n\n");
+}
+
+export function peaks(context: ReportContext): string {
+  return [
+    `## Peak throughput, any p99${context.label}`,
+    table(
+      [right("B_req"), ...context.arms.map(right)],
+      context.sizes.map((bReq) => [String(bReq), ...context.arms.map((arm) => bestCell(context, arm, bReq, null))]),
+    ),
+  ].join("\n\n");
+}
+
+/** The arm's best eligible point; if there is none, the best of those left out, marked. */
+function bestCell({ closed }: ReportContext, arm: string, bReq: number, budgetMs: number | null): string {
+  const points = closed.filter((point) => point.arm === arm && point.bReq === bReq);
+  const best = bestPoint(points, budgetMs);
+  if (best !== undefined) return `${throughput(best)} at C ${best.concurrency}`;
+  const bound = bestPoint(points, budgetMs, { clientBound: true });
+  if (bound !== undefined) return `${throughput(bound)} at C ${bound.concurrency} ${CLIENT_BOUND_MARK}`;
+  const faulty = bestPoint(points, budgetMs, { clientBound: true, errors: true });
+  return faulty === undefined ? "–" : `${throughput(faulty)} at C ${faulty.concurrency} ${ERRORS_MARK}`;
+}
+
+function throughput(point: Point): string {
+  return spread(point, point.examplesPerS, (repeat) => repeat.examplesPerS);
+}
+
+function spread(point: Point, value: number | null, of: (repeat: PointRepeat) => number | null): string {
+  return formatSpread(value, range(point.repeats.map(of)), point.repeats.length);
+}
+
+export function smallestConcurrency({ closed, sizes, arms, label }: ReportContext): string {
+  const smallest = Math.min(...closed.map((point) => point.concurrency ?? Infinity));
+  return [
+    `## Latency at C = ${smallest}, p50 / p99 ms${label}`,
+    table(
+      [right("B_req"), ...arms.map(right)],
+      sizes.map((bReq) => [
+        String(bReq),
+        ...arms.map((arm) => {
+          const point = closed.find((item) => item.arm === arm && item.bReq === bReq && item.concurrency === smallest);
+          return point === undefined ? "–" : `${formatOptional(point.p50Ms)} / ${formatOptional(point.p99Ms)}`;
+        }),
+      ]),
+    ),
+  ].join("\n\n");
+}
+
+export function closedLoop({ closed, arms, label }: ReportContext): string {
+  const order = (point: Point): number[] => [point.bReq, point.concurrency ?? 0, arms.indexOf(point.arm)];
+  const rows = [...closed].sort((a, b) => compareLists(order(a), order(b)));
+  return [
+    `## Closed loop, every point${label}`,
+    table(
+      [
+        right("B_req"),
+        right("C"),
+        left("arm"),
+        right("examples/s"),
+        right("p50 ms"),
+        right("p99 ms"),
+        right("errors"),
+        right("client CPU"),
+        left("note"),
+      ],
+      rows.map((point) => [
+        String(point.bReq),
+        String(point.concurrency),
+        point.arm,
+        throughput(point),
+        spread(point, point.p50Ms, (repeat) => repeat.p50Ms),
+        spread(point, point.p99Ms, (repeat) => repeat.p99Ms),
+        formatCount(errorCount(point)),
+        formatPercent(point.clientCpuFraction),
+        note(point),
+      ]),
+    ),
+  ].join("\n\n");
+}
+
+export function openLoop({ summary, arms, label }: ReportContext): string {
+  const open = summary.points.filter((point) => point.mode === "open");
+  if (open.length === 0) return "";
+  const order = (point: Point): number[] => [point.bReq, arms.indexOf(point.arm), point.offeredRps ?? 0];
+  return [
+    `## Open loop${label}`,
+    table(
+      [
+        right("B_req"),
+        left("arm"),
+        right("offered requests/s"),
+        right("examples/s"),
+        right("p50 ms"),
+        right("p99 ms"),
+        right("errors"),
+        left("note"),
+      ],
+      [...open]
+        .sort((a, b) => compareLists(order(a), order(b)))
+        .map((point) => [
+          String(point.bReq),
+          point.arm,
+          formatOptional(point.offeredRps),
+          throughput(point),
+          spread(point, point.p50Ms, (repeat) => repeat.p50Ms),
+          spread(point, point.p99Ms, (repeat) => repeat.p99Ms),
+          formatCount(errorCount(point)),
+          note(point),
+        ]),
+    ),
+    "Latency counts from the intended send time.",
+  ].join("\n\n");
+}
+
+function note(point: Point): string {
+  return [
+    point.clientBound ? `client-bound ${CLIENT_BOUND_MARK}` : "",
+    errorCount(point) > 0 ? `errors ${ERRORS_MARK}` : "",
+  ]
+    .filter((part) => part !== "")
+    .join(", ");
+}
+
+function compareLists(a: readonly number[], b: readonly number[]): number {
+  for (const [index, value] of a.entries()) {
+    const difference = value - (b[index] ?? 0);
+    if (difference !== 0) return difference;
+  }
+  return 0;
+}
+
+export function cost({ closed, sizes, arms, label }: ReportContext): string {
+  const rows = sizes.flatMap((bReq) =>
+    arms.map((arm) => {
+      const points = closed.filter((point) => point.arm === arm && point.bReq === bReq);
+      const best = bestPoint(points, null) ?? points.at(-1);
+      const micros = best?.serverCpuMicrosPerExample ?? null;
+      return [
+        String(bReq),
+        arm,
+        best === undefined ? "–" : String(best.concurrency),
+        best === undefined ? "–" : spread(best, micros, (repeat) => repeat.serverCpuMicrosPerExample),
+        // CPU-seconds per 1,000 examples: µs an example / 1,000.
+        micros === null ? "–" : formatNumber(micros / 1000),
+        formatBytes(range(points.map((point) => point.serverPeakRssBytes))?.max),
+        formatBytes(range(points.map((point) => point.serverPeakPssBytes))?.max),
+      ];
+    }),
+  );
+  return [
+    `## CPU and memory of the server's processes${label}`,
+    table(
+      [
+        right("B_req"),
+        left("arm"),
+        right("at C"),
+        right("CPU µs an example"),
+        right("CPU s per 1,000 examples"),
+        right("peak RSS"),
+        right("peak PSS"),
+      ],
+      rows,
+    ),
+    "CPU at the arm's peak; memory is the largest over all its points. RSS counts shared pages once a process, PSS once in all.",
+  ].join("\n\n");
+}
