@@ -1,0 +1,235 @@
+import { mkdtemp, rm, truncate } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Worker } from "node:worker_threads";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { float32Tensor, writeSafetensors } from "../test/tables.ts";
+import { EmbeddingError } from "./embedding-error.ts";
+import { openEmbeddingStore } from "./embedding-store.ts";
+import type { EmbeddingStore } from "./embedding-store.ts";
+import { KERNELS_TO_TEST } from "../test/kernels.ts";
+
+let dir = "";
+let path = "";
+const features = [
+  { table: "colours", hotSize: 2 },
+  { table: "shapes", hotSize: 1 },
+];
+
+beforeAll(async () => {
+  dir = await mkdtemp(join(tmpdir(), "embedding-store-"));
+  path = join(dir, "tables.safetensors");
+  await writeSafetensors(path, {
+    colours: float32Tensor(3, 2, [1, 2, 10, 20, 100, 200]),
+    __padding_0: { dtype: "U8", shape: [3], bytes: new Uint8Array(3) },
+    shapes: float32Tensor(2, 3, [0.5, 0.25, 0.125, -1, -2, -3]),
+  });
+});
+afterAll(() => rm(dir, { recursive: true }));
+
+describe.each(KERNELS_TO_TEST)("with the %s kernel, a store", (kernel) => {
+  const open = () => openEmbeddingStore({ safetensors: path }, { kernel });
+
+  async function withStore(use: (store: EmbeddingStore) => Promise<void> | void): Promise<void> {
+    const store = await open();
+    try {
+      await use(store);
+    } finally {
+      store.close();
+    }
+  }
+
+  test("describes its tables, leaving padding out", () =>
+    withStore((store) => {
+      expect(store.tables.map(({ name, rows, dim, dtype }) => ({ name, rows, dim, dtype }))).toEqual([
+        { name: "colours", rows: 3, dim: 2, dtype: "float32" },
+        { name: "shapes", rows: 2, dim: 3, dtype: "float32" },
+      ]);
+      expect(store.tableBytes).toBe(48);
+      expect(store.kernel.name).toContain(kernel);
+    }));
+
+  test("sums the rows of each bag into the rows asked for, and touches no others", () =>
+    withStore((store) => {
+      const plan = store.plan(features);
+      expect([plan.idsPerExample, plan.outputWidth]).toEqual([3, 5]);
+      const output = new Float32Array(new SharedArrayBuffer(4 * 5 * 4)).fill(7);
+      // Two examples: colours [0, 1] and [2, 2], shapes [1] and [0].
+      plan.gather(Int32Array.of(0, 1, 2, 2, 1, 0), 2, output, 1);
+      const rows = [0, 1, 2, 3].map((row) => [...output.subarray(row * 5, row * 5 + 5)]);
+      expect(rows).toEqual([
+        [7, 7, 7, 7, 7],
+        [11, 22, -1, -2, -3],
+        [200, 400, 0.5, 0.25, 0.125],
+        [7, 7, 7, 7, 7],
+      ]);
+    }));
+
+  test("takes plain and shared, longer and offset arrays alike", () =>
+    withStore((store) => {
+      const plan = store.plan(features);
+      for (const make of [(n: number) => new ArrayBuffer(n), (n: number) => new SharedArrayBuffer(n)]) {
+        const ids = new Int32Array(make(64), 8, 5);
+        ids.set([1, 2, 1, 99, 99]);
+        const output = new Float32Array(make(64), 4, 10);
+        for (let call = 0; call < 3; call++) plan.gather(ids, 1, output, 1);
+        expect([...output]).toEqual([0, 0, 0, 0, 0, 110, 220, -1, -2, -3]);
+      }
+    }));
+
+  test("answers a batch of none by writing nothing", () =>
+    withStore((store) => {
+      const output = Float32Array.of(3);
+      store.plan(features).gather(new Int32Array(0), 0, output, 0);
+      expect([...output]).toEqual([3]);
+    }));
+
+  test.each([3, -1, 2_147_483_647, -2_147_483_648])("refuses id %d before anything is written", (id) =>
+    withStore((store) => {
+      const plan = store.plan(features);
+      const ids = Int32Array.of(0, 1, 2, id, 1, 0);
+      const place = { feature: 0, example: 1, position: 1, id };
+      expect(plan.findOutOfVocabulary(ids, 2)).toEqual(place);
+      const output = new Float32Array(10).fill(7);
+      const error = thrown(() => plan.gather(ids, 2, output, 0));
+      expect(error).toMatchObject({ code: "out_of_vocabulary", outOfVocabulary: place });
+      expect(error.message).toBe(
+        `id ${id} of feature 0, example 1, position 1 is not a row of table "colours", expected 0 … 2`,
+      );
+      expect([...output]).toEqual(Array.from({ length: 10 }, () => 7));
+      expect(plan.findOutOfVocabulary(Int32Array.of(0, 1, 2, 2, 1, 0), 2)).toBeUndefined();
+    }),
+  );
+
+  test("refuses arguments out of range, with nothing written", () =>
+    withStore((store) => {
+      const plan = store.plan(features);
+      const output = new Float32Array(5);
+      expect(thrown(() => plan.gather(new Int32Array(2), 1, output, 0)).code).toBe("invalid_argument");
+      expect(thrown(() => plan.gather(new Int32Array(3), 1, output, 1)).code).toBe("invalid_argument");
+      expect(thrown(() => plan.gather(new Int32Array(3), 2 ** 32, output, 0)).code).toBe("invalid_argument");
+      expect(thrown(() => plan.gather(new Int32Array(3), 1, output, -1)).code).toBe("invalid_argument");
+      expect([...output]).toEqual([0, 0, 0, 0, 0]);
+    }));
+
+  test.each([
+    ["zero", { kind: "zero" } as const, [0, -5, 0, 99], [2, 4]],
+    ["default-row", { kind: "default-row", row: 1 } as const, [0, -5, 0, 99], [22, 44]],
+    // 7 mod 3 = 1, and -4 mod 3 = 2.
+    ["modulo", { kind: "modulo" } as const, [0, 7, -4, 0], [112, 224]],
+  ])("applies the policy %s to ids without a row", async (_, policy, ids, expected) => {
+    const outOfVocabulary = { tables: { colours: policy } };
+    const store = await openEmbeddingStore({ safetensors: path }, { kernel, outOfVocabulary });
+    const output = new Float32Array(2);
+    const plan = store.plan([{ table: "colours", hotSize: 4 }]);
+    expect(plan.findOutOfVocabulary(Int32Array.from(ids), 1)).toBeUndefined();
+    plan.gather(Int32Array.from(ids), 1, output, 0);
+    expect([...output]).toEqual(expected);
+    const shapes = store.plan([{ table: "shapes", hotSize: 1 }]);
+    expect(shapes.findOutOfVocabulary(Int32Array.of(2), 1)).toEqual({ feature: 0, example: 0, position: 0, id: 2 });
+    store.close();
+  });
+
+  test("is used by other threads without a copy", () =>
+    withStore(async (store) => {
+      const output = new Float32Array(new SharedArrayBuffer(40));
+      const worker = new Worker(new URL("../test/gather-worker.ts", import.meta.url), {
+        workerData: { handle: store.handle(), features, ids: Int32Array.of(0, 1, 2, 2, 1, 0), batch: 2, output },
+        execArgv: process.execArgv,
+      });
+      const exitCode = await new Promise((resolve, reject) => {
+        worker.on("error", reject);
+        worker.on("exit", resolve);
+      });
+      expect(exitCode).toBe(0);
+      expect([...output]).toEqual([11, 22, -1, -2, -3, 200, 400, 0.5, 0.25, 0.125]);
+    }));
+
+  test("refuses use after close, and closes twice", async () => {
+    const store = await open();
+    const plan = store.plan(features);
+    store.close();
+    store.close();
+    for (const use of [
+      () => plan.gather(new Int32Array(3), 1, new Float32Array(5), 0),
+      () => plan.findOutOfVocabulary(new Int32Array(3), 1),
+      () => store.plan(features),
+      () => store.handle(),
+    ]) {
+      expect(thrown(use).code).toBe("closed");
+    }
+  });
+
+  test("reports progress up to all of its bytes", async () => {
+    const seen: [number, number][] = [];
+    const store = await openEmbeddingStore({ safetensors: path }, { kernel, onProgress: (...at) => seen.push(at) });
+    store.close();
+    expect(seen.at(-1)).toEqual([48, 48]);
+  });
+
+  test("stops loading when its signal is aborted", async () => {
+    await expect(
+      openEmbeddingStore({ safetensors: path }, { kernel, signal: AbortSignal.abort("enough") }),
+    ).rejects.toMatchObject({
+      code: "aborted",
+      cause: "enough",
+    });
+  });
+});
+
+describe("openEmbeddingStore refuses", () => {
+  const refusal = async (file: string, options = {}) =>
+    openEmbeddingStore({ safetensors: file }, options).then(
+      () => undefined,
+      (error: unknown) => error,
+    );
+
+  test("a file that is not there", async () => {
+    expect(await refusal(join(dir, "absent"))).toMatchObject({ code: "io", cause: { code: "ENOENT" } });
+  });
+
+  test("a truncated file, naming table and offset", async () => {
+    const cut = join(dir, "cut.safetensors");
+    await writeSafetensors(cut, { t: float32Tensor(2, 1, [1, 2]) });
+    await truncate(cut, 70);
+    const error = (await refusal(cut)) as EmbeddingError;
+    expect(error.code).toBe("invalid_file");
+    expect(error.message).toMatch(/cut\.safetensors: is truncated: tensor "t" ends at offset \d+, file at 70/);
+  });
+
+  test.each([
+    ["I32", [2, 1], /table "t" at offset \d+ has dtype I32, expected F32, F16, BF16/],
+    ["U8", [2, 4], /has dtype U8 without an "embedding.t" entry in the metadata/],
+    ["F32", [2], /has shape \[2\], expected \[rows, dim\]/],
+    ["F32", [2, 1, 1], /has shape \[2, 1, 1\], expected \[rows, dim\]/],
+  ])("a table of %s %j", async (dtype, shape, message) => {
+    const file = join(dir, "wrong.safetensors");
+    await writeSafetensors(file, { t: { dtype, shape, bytes: new Uint8Array(8) } });
+    const error = (await refusal(file)) as EmbeddingError;
+    expect(error.code).toBe("invalid_table");
+    expect(error.message).toMatch(message);
+  });
+
+  test("kernels it does not have, and policies that make no sense", async () => {
+    expect(await refusal(path, { kernel: "abacus" })).toMatchObject({ code: "invalid_argument" });
+    expect(await refusal(path, { outOfVocabulary: { kind: "default-row", row: 2 } })).toMatchObject({
+      code: "invalid_argument",
+      message: 'default row of table "shapes" is 2, expected 0 … 1',
+    });
+    expect(await refusal(path, { outOfVocabulary: { tables: { size: { kind: "zero" } } } })).toMatchObject({
+      code: "unknown_table",
+    });
+    expect(await refusal(path, { outOfVocabulary: { kind: "ignore" } })).toMatchObject({ code: "invalid_argument" });
+    expect(await refusal(path, { loadConcurrency: 0 })).toMatchObject({ code: "invalid_argument" });
+  });
+});
+
+function thrown(run: () => unknown): EmbeddingError {
+  try {
+    run();
+  } catch (error) {
+    if (error instanceof EmbeddingError) return error;
+    throw error;
+  }
+  throw new Error("nothing was thrown");
+}

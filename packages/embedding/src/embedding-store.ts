@@ -1,0 +1,179 @@
+import { availableParallelism } from "node:os";
+import { EmbeddingError } from "./embedding-error.ts";
+import type { OutOfVocabularyId } from "./embedding-error.ts";
+import { attachSession, openSession } from "./kernel-choice.ts";
+import type { KernelChoice, SessionHandle } from "./kernel-choice.ts";
+import type { KernelPlan, KernelSession } from "./kernel.ts";
+import { checkIds, checkOutput, layOutPlan, locateId } from "./plan-layout.ts";
+import type { PlanFeature, PlanLayout } from "./plan-layout.ts";
+import { describeTables } from "./table-source.ts";
+import type { EmbeddingSource, OutOfVocabularyPolicies } from "./table-source.ts";
+import { tableBytesOf } from "./table.ts";
+import type { TableInfo } from "./table.ts";
+
+export interface EmbeddingStoreOptions {
+  /**
+   * Which kernel to use. Default: the environment's `DLRM_EMBEDDING_KERNEL`, or else the fastest that runs here. A kernel asked for by name
+   * that cannot run is an error (`kernel_unavailable`), never replaced by another.
+   */
+  readonly kernel?: KernelChoice | undefined;
+  /** Reads in flight while loading. Default: twice the CPUs this process may use, at least 4. */
+  readonly loadConcurrency?: number | undefined;
+  /** Called while loading with the bytes in place and the bytes in all. */
+  readonly onProgress?: ((loadedBytes: number, totalBytes: number) => void) | undefined;
+  /** Calls the loading off; the promise is then rejected with code `aborted`. */
+  readonly signal?: AbortSignal | undefined;
+  /** What ids without a row mean. Default: `{ kind: "error" }` for every table. */
+  readonly outOfVocabulary?: OutOfVocabularyPolicies | undefined;
+}
+
+/** Everything another thread needs to use the same tables; may be posted to a worker thread. */
+export interface EmbeddingStoreHandle {
+  readonly tables: readonly TableInfo[];
+  readonly session: SessionHandle;
+}
+
+/** Gathers and pools for a fixed list of features. Belongs to the thread that made it. */
+export interface GatherPlan {
+  /** Sum of the features' hot sizes. */
+  readonly idsPerExample: number;
+  /** Sum of the dims of the features' tables: elements of an output row. */
+  readonly outputWidth: number;
+  /** The first id, in the order of `ids`, that its table refuses; `undefined` if there is none. Reads no table memory. */
+  findOutOfVocabulary(ids: Int32Array, batch: number): OutOfVocabularyId | undefined;
+  /**
+   * Pools `batch` examples into rows `outputRow` … `outputRow + batch - 1` of `output`, which is `[rows, outputWidth]`, row-major.
+   * `ids` is feature-major: position `h` of feature `f` of example `b` stands at
+   * `batch * (sum of the hot sizes before f) + b * hotSize[f] + h`.
+   * Throws `out_of_vocabulary` or `invalid_argument` before any table memory is read and with nothing written.
+   */
+  gather(ids: Int32Array, batch: number, output: Float32Array, outputRow: number): void;
+}
+
+/** Embedding tables in this process, and one thread's way to them. */
+export interface EmbeddingStore {
+  readonly tables: readonly TableInfo[];
+  /** Bytes of all rows of all tables. */
+  readonly tableBytes: number;
+  /** The kernel in use and, if it is not the native one, why. */
+  readonly kernel: { readonly name: string; readonly whyNotNative?: string };
+  /** For `attachEmbeddingStore` in other threads of this process. */
+  handle(): EmbeddingStoreHandle;
+  plan(features: readonly PlanFeature[]): GatherPlan;
+  /** Ends this thread's use. The tables' memory returns when all threads have closed (or ended) and dropped their plans. */
+  close(): void;
+}
+
+/** Loads all tables of `source` into memory that every thread of this process can share. */
+export async function openEmbeddingStore(
+  source: EmbeddingSource,
+  options: EmbeddingStoreOptions = {},
+): Promise<EmbeddingStore> {
+  const tables = await describeTables(source, options.outOfVocabulary);
+  const concurrency = options.loadConcurrency ?? Math.max(4, 2 * availableParallelism());
+  if (!Number.isInteger(concurrency) || concurrency < 1) {
+    throw new EmbeddingError(
+      "invalid_argument",
+      `loadConcurrency is ${concurrency}, expected an integer of at least 1`,
+    );
+  }
+  const { session, handle } = await openSession(options.kernel, tables, {
+    concurrency,
+    onProgress: options.onProgress,
+    signal: options.signal,
+  });
+  const infos = tables.map(({ name, rows, dim, dtype, rowBytes, outOfVocabulary }) => ({
+    name,
+    rows,
+    dim,
+    dtype,
+    rowBytes,
+    outOfVocabulary,
+  }));
+  return new SessionStore(infos, session, handle);
+}
+
+/** Uses, in this thread, the tables another thread of this process opened. Copies nothing. */
+export function attachEmbeddingStore(handle: EmbeddingStoreHandle): EmbeddingStore {
+  return new SessionStore(handle.tables, attachSession(handle.tables, handle.session), handle.session);
+}
+
+class SessionStore implements EmbeddingStore {
+  readonly tables: readonly TableInfo[];
+  readonly tableBytes: number;
+  readonly kernel: { readonly name: string; readonly whyNotNative?: string };
+  readonly #session: KernelSession;
+  readonly #handle: SessionHandle;
+  #closed = false;
+
+  constructor(tables: readonly TableInfo[], session: KernelSession, handle: SessionHandle) {
+    this.tables = tables;
+    this.tableBytes = tables.reduce((sum, table) => sum + tableBytesOf(table), 0);
+    const { whyNotNative } = handle;
+    this.kernel = whyNotNative === undefined ? { name: session.name } : { name: session.name, whyNotNative };
+    this.#session = session;
+    this.#handle = handle;
+  }
+
+  handle(): EmbeddingStoreHandle {
+    this.#checkOpen();
+    return { tables: this.tables, session: this.#handle };
+  }
+
+  plan(features: readonly PlanFeature[]): GatherPlan {
+    this.#checkOpen();
+    const layout = layOutPlan(this.tables, features);
+    return new SessionPlan(layout, this.#session.createPlan(layout), () => this.#checkOpen());
+  }
+
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#session.close();
+  }
+
+  #checkOpen(): void {
+    if (this.#closed) throw new EmbeddingError("closed", "the embedding store is closed");
+  }
+}
+
+class SessionPlan implements GatherPlan {
+  readonly idsPerExample: number;
+  readonly outputWidth: number;
+  readonly #layout: PlanLayout;
+  readonly #plan: KernelPlan;
+  readonly #checkOpen: () => void;
+
+  constructor(layout: PlanLayout, plan: KernelPlan, checkOpen: () => void) {
+    this.idsPerExample = layout.idsPerExample;
+    this.outputWidth = layout.outputWidth;
+    this.#layout = layout;
+    this.#plan = plan;
+    this.#checkOpen = checkOpen;
+  }
+
+  findOutOfVocabulary(ids: Int32Array, batch: number): OutOfVocabularyId | undefined {
+    this.#checkOpen();
+    checkIds(this.#layout, ids, batch);
+    const at = this.#plan.findOutOfVocabulary(ids, batch);
+    return at < 0 ? undefined : { ...locateId(this.#layout, batch, at), id: ids[at] as number };
+  }
+
+  gather(ids: Int32Array, batch: number, output: Float32Array, outputRow: number): void {
+    this.#checkOpen();
+    checkIds(this.#layout, ids, batch);
+    checkOutput(this.#layout, batch, output, outputRow);
+    const at = this.#plan.gather(ids, batch, output, outputRow);
+    if (at >= 0) throw this.#refusal(ids, batch, at);
+  }
+
+  #refusal(ids: Int32Array, batch: number, at: number): EmbeddingError {
+    const place = { ...locateId(this.#layout, batch, at), id: ids[at] as number };
+    const table = this.#layout.features[place.feature]?.table;
+    return new EmbeddingError(
+      "out_of_vocabulary",
+      `id ${place.id} of feature ${place.feature}, example ${place.example}, position ${place.position} is not a row of table ${JSON.stringify(table?.name)}, expected 0 … ${(table?.rows ?? 0) - 1}`,
+      { outOfVocabulary: place },
+    );
+  }
+}

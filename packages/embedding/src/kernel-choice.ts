@@ -1,0 +1,54 @@
+import { EmbeddingError } from "./embedding-error.ts";
+import { attachJavascriptSession, openJavascriptSession } from "./javascript-session.ts";
+import type { JavascriptHandle } from "./javascript-session.ts";
+import type { KernelSession } from "./kernel.ts";
+import type { LoadOptions } from "./load-tables.ts";
+import type { TableInfo, TableSource } from "./table.ts";
+
+const CHOICES = ["native", "wasm", "javascript", "reference"] as const;
+
+/** `native`, `wasm` (portable SIMD), `javascript` (portable, scalar) or `reference` (the slow, plain one). */
+export type KernelChoice = (typeof CHOICES)[number];
+
+/** Which kernel a store uses, and what it needs in another thread. */
+export interface SessionHandle {
+  readonly kernel: KernelChoice;
+  readonly whyNotNative?: string;
+  readonly inner: unknown;
+}
+
+/** Opens the tables with the kernel asked for, or else the fastest that runs here. */
+export async function openSession(
+  asked: KernelChoice | undefined,
+  tables: readonly TableSource[],
+  options: LoadOptions,
+): Promise<{ session: KernelSession; handle: SessionHandle }> {
+  const choice = asked ?? choiceOfEnvironment();
+  if (choice !== undefined && !CHOICES.includes(choice)) {
+    throw new EmbeddingError("invalid_argument", `kernel is ${JSON.stringify(choice)}, expected ${CHOICES.join(", ")}`);
+  }
+  if (choice === "native" || choice === "wasm") {
+    throw new EmbeddingError("kernel_unavailable", `the ${choice} kernel is not part of this build`);
+  }
+  const kernel = choice ?? "javascript";
+  const session = await openJavascriptSession(kernel, tables, options);
+  const whyNotNative = choice === undefined ? "not part of this build" : `${choice} was asked for`;
+  return { session, handle: { kernel, whyNotNative, inner: session.handle } };
+}
+
+/** The same tables and the same kernel in another thread. */
+export function attachSession(tables: readonly TableInfo[], handle: SessionHandle): KernelSession {
+  return attachJavascriptSession(tables, handle.inner as JavascriptHandle);
+}
+
+function choiceOfEnvironment(): KernelChoice | undefined {
+  const value = process.env["DLRM_EMBEDDING_KERNEL"];
+  if (value === undefined || value === "") return undefined;
+  if (!(CHOICES as readonly string[]).includes(value)) {
+    throw new EmbeddingError(
+      "invalid_argument",
+      `DLRM_EMBEDDING_KERNEL is ${JSON.stringify(value)}, expected ${CHOICES.join(", ")}`,
+    );
+  }
+  return value as KernelChoice;
+}
