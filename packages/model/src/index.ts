@@ -17,3 +17,5 @@ export type { SafetensorsHeader, TensorEntry } from "./safetensors-header.ts";
 export { emitOnnx } from "./onnx.ts";
 export { emitStableHlo } from "./stablehlo.ts";
 export type { StableHloOptions } from "./stablehlo.ts";
+export { openReference } from "./reference-model.ts";
+export type { ReferenceInput, ReferenceModel, ReferenceScoring } from "./reference-model.ts";
