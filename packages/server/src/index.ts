@@ -1,0 +1,10 @@
+export { runServeCommand } from "./serve-command.ts";
+export type { DrainReport, RunningServer } from "./server.ts";
+export { startServer } from "./server.ts";
+export type { Phase } from "./health-state.ts";
+export type { ServerErrorCode, ServerErrorOptions } from "./server-error.ts";
+export { ServerError } from "./server-error.ts";
+export type { BatchingPolicy, DeviceKind, OpenDeviceContext, ServerOptions } from "./server-options.ts";
+export { BATCHING_POLICIES, DEVICE_KINDS } from "./server-options.ts";
+export type { ServerLimits } from "./model-metadata.ts";
+export type { ServerStats } from "./server-counters.ts";

@@ -1,0 +1,228 @@
+import { DataType } from "@dlrm/proto";
+import type { InputPlan, ModelPlan } from "./model-plan.ts";
+import { quote, ServerError } from "./server-error.ts";
+
+/** A request as the engine works with it. */
+export interface ScoringRequest {
+  /** Examples, B. */
+  readonly batch: number;
+  /** [B, dense features], row-major. */
+  readonly dense: Float32Array<ArrayBuffer>;
+  /** Feature-major: id `position` of `example` in feature f stands at B · idOffset(f) + example · hotSize(f) + position. */
+  readonly ids: Int32Array<ArrayBuffer>;
+}
+
+export type Dimension = number | bigint;
+
+/** Up to this many bytes are copied faster one by one than by making a view of them. */
+const SMALL_COPY_BYTES = 64;
+
+const INT32_BYTES = 4;
+const INT64_BYTES = 8;
+const NO_DIMENSIONS: readonly Dimension[] = [];
+
+const dataTypeNames = new Map<number, string>(Object.entries(DataType).map(([name, value]) => [value, name]));
+
+function dataTypeName(value: number): string {
+  return dataTypeNames.get(value) ?? `${value} (unknown)`;
+}
+
+function shapeText(dimensions: readonly Dimension[]): string {
+  const shown = dimensions.slice(0, 8).join(", ");
+  return dimensions.length > 8 ? `[${shown}, … ${dimensions.length} dimensions]` : `[${shown}]`;
+}
+
+/**
+ * Takes the tensors of one request, in any order, checks each against the model and copies it to where the engine reads
+ * it. One copy, from the message into the arrays of the result.
+ *
+ * Everything wrong is an `invalid_argument` or `resource_exhausted` error that names the input, what was expected and
+ * what came. Ids are checked here only to fit an int32; their range is the embedding store's to check.
+ */
+export class InputCollector {
+  readonly #plan: ModelPlan;
+  readonly #maxExamples: number;
+  readonly #seen: Uint8Array;
+  #seenCount = 0;
+  /** Name of the input that fixed the number of examples. */
+  #batchFrom = "";
+  #batch = 0;
+  #dense: Float32Array<ArrayBuffer> = new Float32Array();
+  #denseBytes: Uint8Array = new Uint8Array();
+  #ids: Int32Array<ArrayBuffer> = new Int32Array();
+  #idBytes: Uint8Array = new Uint8Array();
+
+  constructor(plan: ModelPlan, maxExamples: number) {
+    this.#plan = plan;
+    this.#maxExamples = maxExamples;
+    this.#seen = new Uint8Array(plan.inputs.length);
+  }
+
+  /** Adds the tensor whose bytes are `bytes[start, end)`. */
+  add(
+    name: string,
+    dataType: number,
+    dimensions: readonly Dimension[] = NO_DIMENSIONS,
+    bytes: Uint8Array,
+    start: number,
+    end: number,
+  ): void {
+    const input = this.#plan.inputByName.get(name);
+    if (input === undefined) {
+      throw new ServerError(
+        "invalid_argument",
+        `unknown input ${quote(name)}: the model's inputs are ${inputRange(this.#plan.inputs)}`,
+      );
+    }
+    if (this.#seen[input.index] !== 0) {
+      throw new ServerError("invalid_argument", `input ${quote(name)} came twice: expected once`);
+    }
+    const elementBytes = elementSize(input, dataType);
+    this.#checkShape(input, dimensions, elementBytes, end - start);
+    this.#seen[input.index] = 1;
+    this.#seenCount++;
+    if (input.feature < 0) copy(bytes, start, end, this.#denseBytes, 0);
+    else if (elementBytes === INT32_BYTES) {
+      copy(bytes, start, end, this.#idBytes, this.#batch * input.idOffset * INT32_BYTES);
+    } else this.#narrowIds(input, bytes, start, end);
+  }
+
+  /** The complete request; throws if inputs are missing or a dense feature is not finite. */
+  finish(): ScoringRequest {
+    const { inputs, denseFeatures } = this.#plan;
+    if (this.#seenCount < inputs.length) {
+      const missing = inputs.filter((input) => this.#seen[input.index] === 0);
+      throw new ServerError(
+        "invalid_argument",
+        missing.length === 1
+          ? `input ${quote((missing[0] as InputPlan).name)} is missing: expected ${inputs.length} inputs, got ${this.#seenCount}`
+          : `${missing.length} inputs are missing (${nameList(missing)}): expected ${inputs.length}, got ${this.#seenCount}`,
+      );
+    }
+    const dense = this.#dense;
+    for (let index = 0; index < dense.length; index++) {
+      const value = dense[index] as number;
+      // NaN and the infinities are the only values for which this is not 0.
+      if (value - value !== 0) {
+        const example = Math.floor(index / denseFeatures);
+        throw new ServerError(
+          "invalid_argument",
+          `input ${quote((inputs[0] as InputPlan).name)}: expected finite values, got ${value} at example ${example}, ` +
+            `feature ${index % denseFeatures}`,
+        );
+      }
+    }
+    return { batch: this.#batch, dense, ids: this.#ids };
+  }
+
+  #checkShape(input: InputPlan, dimensions: readonly Dimension[], elementBytes: number, byteCount: number): void {
+    const [examples, width] = dimensions;
+    if (dimensions.length !== 2 || width !== input.width) {
+      throw new ServerError(
+        "invalid_argument",
+        `input ${quote(input.name)}: expected shape [examples, ${input.width}], got ${shapeText(dimensions)}`,
+      );
+    }
+    if (typeof examples !== "number" || examples < 1) {
+      throw new ServerError(
+        examples !== undefined && examples > 0 ? "resource_exhausted" : "invalid_argument",
+        `input ${quote(input.name)}: expected 1 to ${this.#maxExamples} examples (--max-examples-per-request), ` +
+          `got shape ${shapeText(dimensions)}`,
+      );
+    }
+    if (examples > this.#maxExamples) {
+      throw new ServerError(
+        "resource_exhausted",
+        `the request has ${examples} examples (input ${quote(input.name)}), over the limit of ${this.#maxExamples} ` +
+          `a request (--max-examples-per-request)`,
+      );
+    }
+    if (this.#batch !== 0 && examples !== this.#batch) {
+      throw new ServerError(
+        "invalid_argument",
+        `input ${quote(input.name)}: expected shape [${this.#batch}, ${input.width}] as input ${quote(this.#batchFrom)} ` +
+          `has ${this.#batch} examples, got ${shapeText(dimensions)}`,
+      );
+    }
+    const expectedBytes = examples * input.width * elementBytes;
+    if (byteCount !== expectedBytes) {
+      throw new ServerError(
+        "invalid_argument",
+        `input ${quote(input.name)}: expected ${expectedBytes} bytes of data for shape ${shapeText(dimensions)} of ` +
+          `${elementBytes}-byte elements, got ${byteCount}`,
+      );
+    }
+    if (this.#batch === 0) this.#allocate(input.name, examples);
+  }
+
+  #allocate(name: string, batch: number): void {
+    this.#batchFrom = name;
+    this.#batch = batch;
+    this.#dense = new Float32Array(batch * this.#plan.denseFeatures);
+    this.#denseBytes = new Uint8Array(this.#dense.buffer);
+    this.#ids = new Int32Array(batch * this.#plan.idsPerExample);
+    this.#idBytes = new Uint8Array(this.#ids.buffer);
+  }
+
+  #narrowIds(input: InputPlan, bytes: Uint8Array, start: number, end: number): void {
+    // The bytes of a message are aligned to nothing; an int64 is read as its two halves.
+    const view = new DataView(bytes.buffer, bytes.byteOffset + start, end - start);
+    const ids = this.#ids;
+    const first = this.#batch * input.idOffset;
+    const count = (end - start) / INT64_BYTES;
+    for (let index = 0; index < count; index++) {
+      const low = view.getInt32(index * INT64_BYTES, true);
+      if (view.getInt32(index * INT64_BYTES + 4, true) !== low >> 31) {
+        throw outOfRange(
+          input,
+          Math.floor(index / input.width),
+          index % input.width,
+          view.getBigInt64(index * 8, true),
+        );
+      }
+      ids[first + index] = low;
+    }
+  }
+}
+
+/** The error for an id that is no row of its table. */
+export function outOfRange(input: InputPlan, example: number, position: number, id: number | bigint): ServerError {
+  return new ServerError(
+    "invalid_argument",
+    `input ${quote(input.name)}: expected ids from 0 to ${input.vocabularySize - 1}, got ${id} at example ${example}, ` +
+      `bag position ${position}`,
+  );
+}
+
+function elementSize(input: InputPlan, dataType: number): number {
+  if (input.feature < 0) {
+    if (dataType === DataType.FLOAT32) return 4;
+  } else if (dataType === DataType.INT32) return INT32_BYTES;
+  else if (dataType === DataType.INT64) return INT64_BYTES;
+  const expected = input.feature < 0 ? "FLOAT32" : "INT32 or INT64";
+  throw new ServerError(
+    "invalid_argument",
+    `input ${quote(input.name)}: expected data type ${expected}, got ${dataTypeName(dataType)}`,
+  );
+}
+
+function copy(source: Uint8Array, start: number, end: number, target: Uint8Array, at: number): void {
+  if (end - start > SMALL_COPY_BYTES) {
+    target.set(source.subarray(start, end), at);
+    return;
+  }
+  for (let index = start; index < end; index++) target[at + index - start] = source[index] as number;
+}
+
+function nameList(inputs: readonly InputPlan[]): string {
+  const shown = inputs.slice(0, 10).map((input) => quote(input.name));
+  return inputs.length > shown.length
+    ? `${shown.join(", ")} and ${inputs.length - shown.length} more`
+    : shown.join(", ");
+}
+
+function inputRange(inputs: readonly InputPlan[]): string {
+  return inputs.length > 4
+    ? `${quote((inputs[0] as InputPlan).name)}, ${quote((inputs[1] as InputPlan).name)} … ${quote((inputs.at(-1) as InputPlan).name)}`
+    : nameList(inputs);
+}

@@ -1,0 +1,49 @@
+import type { ServerLimits } from "./model-metadata.ts";
+import type { ModelPlan } from "./model-plan.ts";
+import { ServerError } from "./server-error.ts";
+import type { LimitOptions } from "./server-options.ts";
+
+const DEFAULT_MAX_EXAMPLES_PER_REQUEST = 4096;
+const MEBIBYTE = 1024 * 1024;
+const INT64_BYTES = 8;
+const FLOAT32_BYTES = 4;
+/** Name, data type, shape and field headers of a tensor, as JSON written by hand, without the length of the name. */
+const TENSOR_OVERHEAD_BYTES = 256;
+const MESSAGE_OVERHEAD_BYTES = 4096;
+/** Base64, and line breaks in it. */
+const JSON_EXPANSION = 1.36;
+
+/** Limits of a server for a model; throws `invalid_options` with all contradictions. */
+export function resolveLimits(options: LimitOptions, plan: ModelPlan, buckets: readonly number[]): ServerLimits {
+  const largestBucket = buckets.at(-1) ?? 0;
+  const maxBatchSize = options.maxBatchSize ?? largestBucket;
+  const maxExamplesPerRequest =
+    options.maxExamplesPerRequest ?? Math.max(DEFAULT_MAX_EXAMPLES_PER_REQUEST, maxBatchSize);
+  const maxEnqueuedExamples = options.maxEnqueuedExamples ?? 4 * Math.max(maxBatchSize, maxExamplesPerRequest);
+  const maxMessageBytes = options.maxMessageBytes ?? largestMessageBytes(plan, maxExamplesPerRequest);
+  const problems: string[] = [];
+  if (maxBatchSize > largestBucket) {
+    problems.push(
+      `maxBatchSize (--max-batch-size) is ${maxBatchSize}, over the bundle's largest bucket, ${largestBucket}`,
+    );
+  }
+  if (maxEnqueuedExamples < maxExamplesPerRequest) {
+    problems.push(
+      `maxEnqueuedExamples (--max-enqueued-examples) is ${maxEnqueuedExamples}, so that a request of ` +
+        `maxExamplesPerRequest (--max-examples-per-request), ${maxExamplesPerRequest}, could never be taken`,
+    );
+  }
+  if (problems.length > 0) throw new ServerError("invalid_options", problems.join("; "));
+  return { maxMessageBytes, maxExamplesPerRequest, maxBatchSize, maxEnqueuedExamples };
+}
+
+/** What a request of `examples` can take: int64 ids, as JSON. */
+function largestMessageBytes(plan: ModelPlan, examples: number): number {
+  const dataBytes = examples * (plan.idsPerExample * INT64_BYTES + plan.denseFeatures * FLOAT32_BYTES);
+  const names = plan.inputs.reduce(
+    (sum, { name }) => sum + name.length + TENSOR_OVERHEAD_BYTES,
+    MESSAGE_OVERHEAD_BYTES,
+  );
+  const bytes = Math.ceil(dataBytes * JSON_EXPANSION) + names;
+  return Math.min(Math.ceil(bytes / MEBIBYTE) * MEBIBYTE, 2 ** 31 - 1);
+}

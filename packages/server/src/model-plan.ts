@@ -1,0 +1,45 @@
+import type { ModelSpec } from "@dlrm/model";
+
+/** Name of the input that carries the dense features. */
+export const DENSE_INPUT = "dense";
+
+/** One input of a model, as requests must carry it. */
+export interface InputPlan {
+  readonly name: string;
+  /** Position in `ModelPlan.inputs`. */
+  readonly index: number;
+  /** Position of the feature whose table the ids look up; -1 for the dense features. */
+  readonly feature: number;
+  /** Second dimension of the tensor: dense features, or the hot size. */
+  readonly width: number;
+  /** Sum of the hot sizes of the features before this one. */
+  readonly idOffset: number;
+  /** Rows of the feature's table; 0 for the dense features. */
+  readonly vocabularySize: number;
+}
+
+/** What decoding a request needs to know of a model, resolved once when the model is loaded. */
+export interface ModelPlan {
+  readonly denseFeatures: number;
+  readonly idsPerExample: number;
+  /** The dense input first, then one input a feature, in the order of the model's features. */
+  readonly inputs: readonly InputPlan[];
+  readonly inputByName: ReadonlyMap<string, InputPlan>;
+}
+
+export function planModel(spec: ModelSpec): ModelPlan {
+  const inputs: InputPlan[] = [
+    { name: DENSE_INPUT, index: 0, feature: -1, width: spec.denseFeatures, idOffset: 0, vocabularySize: 0 },
+  ];
+  let idsPerExample = 0;
+  for (const [feature, { name, hotSize, vocabularySize }] of spec.features.entries()) {
+    inputs.push({ name, index: inputs.length, feature, width: hotSize, idOffset: idsPerExample, vocabularySize });
+    idsPerExample += hotSize;
+  }
+  return {
+    denseFeatures: spec.denseFeatures,
+    idsPerExample,
+    inputs,
+    inputByName: new Map(inputs.map((input) => [input.name, input])),
+  };
+}

@@ -1,0 +1,184 @@
+import type { PredictRequest } from "@dlrm/proto";
+import { type Dimension, InputCollector, type ScoringRequest } from "./input-collector.ts";
+import type { ModelPlan } from "./model-plan.ts";
+import { ServerError } from "./server-error.ts";
+import { LENGTH_DELIMITED, VARINT, WireReader } from "./wire-reader.ts";
+
+/** What decoding asks of a model. */
+export interface DecodableModel {
+  readonly plan: ModelPlan;
+  readonly maxExamplesPerRequest: number;
+}
+
+/** Finds the model that a request names; throws `not_found`. Empty strings are the server's choice. */
+export type ResolveModel<Model extends DecodableModel> = (name: string, version: string) => Model;
+
+/** A decoded request and the model it is for. */
+export interface ResolvedRequest<Model extends DecodableModel> {
+  readonly model: Model;
+  readonly request: ScoringRequest;
+}
+
+const MODEL_FIELD = 1;
+const INPUTS_FIELD = 2;
+const VERSION_FIELD = 3;
+const ENTRY_KEY_FIELD = 1;
+const ENTRY_VALUE_FIELD = 2;
+const DATA_TYPE_FIELD = 1;
+const SHAPE_FIELD = 2;
+const DATA_FIELD = 3;
+
+/** No model has more inputs: a message with more is refused before it is looked at closely. */
+const MAX_INPUTS = 65_536;
+
+/** More dimensions than this are counted, not kept: no valid tensor has them. */
+const MAX_KEPT_DIMENSIONS = 64;
+
+const utf8 = new TextDecoder("utf-8", { fatal: true });
+
+/**
+ * Decodes a `dlrm.serving.v1.PredictRequest` from its wire bytes straight into the engine's arrays, with no message
+ * object a tensor. The model may stand after the inputs, so that the first pass only notes where each input is.
+ */
+export function decodePredictRequest<Model extends DecodableModel>(
+  bytes: Uint8Array,
+  resolve: ResolveModel<Model>,
+): ResolvedRequest<Model> {
+  const reader = new WireReader(bytes);
+  const end = bytes.length;
+  let modelName = "";
+  let version = "";
+  const entries: number[] = [];
+  for (let field = reader.next(end); field !== 0; field = reader.next(end)) {
+    switch (field) {
+      case MODEL_FIELD:
+        modelName = readString(reader, end);
+        break;
+      case VERSION_FIELD:
+        version = readString(reader, end);
+        break;
+      case INPUTS_FIELD: {
+        const entryEnd = reader.lengthDelimited(end);
+        if (entries.length === 2 * MAX_INPUTS) throw tooManyInputs();
+        entries.push(reader.position, entryEnd);
+        reader.position = entryEnd;
+        break;
+      }
+      default:
+        reader.skip(end);
+    }
+  }
+  const model = resolve(modelName, version);
+  const collector = new InputCollector(model.plan, model.maxExamplesPerRequest);
+  for (let index = 0; index < entries.length; index += 2) {
+    reader.position = entries[index] as number;
+    readEntry(reader, entries[index + 1] as number, collector);
+  }
+  return { model, request: collector.finish() };
+}
+
+/** The same for a message that was parsed already, which is how JSON comes. */
+export function decodePredictMessage<Model extends DecodableModel>(
+  message: PredictRequest,
+  resolve: ResolveModel<Model>,
+): ResolvedRequest<Model> {
+  const model = resolve(message.model, message.version);
+  const collector = new InputCollector(model.plan, model.maxExamplesPerRequest);
+  for (const [name, { dataType, shape, data }] of Object.entries(message.inputs)) {
+    collector.add(name, dataType, shape.map(exactNumber), data, 0, data.length);
+  }
+  return { model, request: collector.finish() };
+}
+
+function tooManyInputs(): ServerError {
+  return new ServerError("invalid_argument", `expected at most ${MAX_INPUTS} inputs, got more`);
+}
+
+function exactNumber(value: bigint): Dimension {
+  const number = Number(value);
+  return Number.isSafeInteger(number) ? number : value;
+}
+
+function readEntry(reader: WireReader, end: number, collector: InputCollector): void {
+  let name = "";
+  let dataType = 0;
+  let dataStart = 0;
+  let dataEnd = 0;
+  const dimensions: Dimension[] = [];
+  for (let field = reader.next(end); field !== 0; field = reader.next(end)) {
+    if (field === ENTRY_KEY_FIELD) name = readString(reader, end);
+    else if (field === ENTRY_VALUE_FIELD) {
+      const bufferEnd = reader.lengthDelimited(end);
+      for (let inner = reader.next(bufferEnd); inner !== 0; inner = reader.next(bufferEnd)) {
+        switch (inner) {
+          case DATA_TYPE_FIELD:
+            expectVarint(reader);
+            dataType = Number(reader.int64(bufferEnd));
+            break;
+          case SHAPE_FIELD:
+            readDimensions(reader, bufferEnd, dimensions);
+            break;
+          case DATA_FIELD:
+            dataEnd = reader.lengthDelimited(bufferEnd);
+            dataStart = reader.position;
+            reader.position = dataEnd;
+            break;
+          default:
+            reader.skip(bufferEnd);
+        }
+      }
+    } else reader.skip(end);
+  }
+  collector.add(name, dataType, dimensions, reader.bytes, dataStart, dataEnd);
+}
+
+/** A repeated int64, packed or not. */
+function readDimensions(reader: WireReader, end: number, dimensions: Dimension[]): void {
+  if (reader.wireType === LENGTH_DELIMITED) {
+    const packedEnd = reader.lengthDelimited(end);
+    while (reader.position < packedEnd) keep(dimensions, reader.int64(packedEnd));
+    return;
+  }
+  expectVarint(reader);
+  keep(dimensions, reader.int64(end));
+}
+
+function keep(dimensions: Dimension[], dimension: Dimension): void {
+  if (dimensions.length < MAX_KEPT_DIMENSIONS) dimensions.push(dimension);
+}
+
+function expectVarint(reader: WireReader): void {
+  if (reader.wireType !== VARINT) {
+    throw reader.malformed(`field ${reader.field} with wire type ${reader.wireType}, expected ${VARINT}`);
+  }
+}
+
+function readString(reader: WireReader, end: number): string {
+  const stringEnd = reader.lengthDelimited(end);
+  const start = reader.position;
+  reader.position = stringEnd;
+  if (stringEnd - start <= 32) {
+    const ascii = readShortAscii(reader.bytes, start, stringEnd);
+    if (ascii !== undefined) return ascii;
+  }
+  try {
+    return utf8.decode(reader.bytes.subarray(start, stringEnd));
+  } catch (cause) {
+    throw new ServerError("invalid_argument", `malformed protobuf message: field ${reader.field} is not UTF-8`, {
+      cause,
+    });
+  }
+}
+
+const charCodes: number[] = [];
+
+/** Names are short and ASCII: a decoder call costs more than the whole name. */
+function readShortAscii(bytes: Uint8Array, start: number, end: number): string | undefined {
+  charCodes.length = end - start;
+  for (let index = start; index < end; index++) {
+    const byte = bytes[index] as number;
+    if (byte > 0x7f) return undefined;
+    charCodes[index - start] = byte;
+  }
+  return String.fromCharCode.apply(undefined, charCodes);
+}

@@ -1,0 +1,207 @@
+import { gunzip } from "node:zlib";
+import { type DescMessage, fromBinary, fromJsonString, type MessageShape } from "@bufbuild/protobuf";
+import { type ContextValues, createContextKey, createContextValues } from "@connectrpc/connect";
+import type { UniversalServerRequest } from "@connectrpc/connect/protocol";
+import { toConnectError } from "./connect-error.ts";
+import { ServerError } from "./server-error.ts";
+
+/*
+ * Every call of this server has one request message. It is read here, whole and within the limit, and Connect's handler is
+ * given an empty message in its place: so limits, malformed frames and malformed messages have one meaning and one wording
+ * over gRPC, gRPC-web and Connect, and a large message is put together once and copied no more.
+ */
+
+/** The request message of a call, as it came. */
+export interface RequestMessage {
+  readonly bytes: Uint8Array;
+  readonly json: boolean;
+}
+
+const missing: RequestMessage = { bytes: new Uint8Array(), json: false };
+const messageKey = createContextKey<RequestMessage>(missing, { description: "the request message as it came" });
+
+const ENVELOPE_HEADER_BYTES = 5;
+const COMPRESSED_FLAG = 1;
+
+const emptyBinaryEnvelope = new Uint8Array(ENVELOPE_HEADER_BYTES);
+const emptyJsonEnvelope = Uint8Array.of(0, 0, 0, 0, 2, 0x7b, 0x7d);
+const emptyBinary = new Uint8Array();
+const emptyJson = Uint8Array.of(0x7b, 0x7d);
+
+const utf8 = new TextDecoder("utf-8", { fatal: true });
+
+/** Protocol framing by content type: enveloped for gRPC, gRPC-web and Connect streams, plain for Connect unary calls. */
+const ENVELOPED = /^application\/(?:grpc|connect\+)/iu;
+const JSON_FORMAT = /^application\/(?:json|connect\+json|grpc\+json|grpc-web\+json)(?:;|\s|$)/iu;
+
+/** Rewires `request` so that its message is read by this module; `requestMessage` gives it to the method. */
+export function interceptRequestMessage(
+  request: UniversalServerRequest,
+  maxMessageBytes: number,
+): UniversalServerRequest {
+  const { header } = request;
+  const contentType = header.get("content-type") ?? "";
+  const enveloped = ENVELOPED.test(contentType);
+  const json = JSON_FORMAT.test(contentType);
+  const contextValues = request.contextValues ?? createContextValues();
+  const encodingHeader = enveloped
+    ? contentType.toLowerCase().startsWith("application/connect+")
+      ? "connect-content-encoding"
+      : "grpc-encoding"
+    : "content-encoding";
+  const encoding = header.get(encodingHeader) ?? "identity";
+  const declaredBytes = enveloped ? undefined : contentLength(header);
+  if (!enveloped) {
+    // They describe the body that is read here. An encoding that is not ours stays, for Connect to refuse.
+    header.delete("content-length");
+    if (encoding === "gzip") header.delete(encodingHeader);
+  }
+  const source = request.body as AsyncIterable<Uint8Array>;
+  const reading: MessageSource = { source, contextValues, enveloped, json, encoding, declaredBytes, maxMessageBytes };
+  return { ...request, contextValues, body: replaceMessage(reading) };
+}
+
+/** The message of the call with these context values. */
+export function requestMessage(values: ContextValues): RequestMessage {
+  return values.get(messageKey);
+}
+
+/** Parses the message of a call; `invalid_argument` if it is malformed. */
+export function parseRequest<Desc extends DescMessage>(schema: Desc, values: ContextValues): MessageShape<Desc> {
+  return parseMessage(schema, requestMessage(values));
+}
+
+export function parseMessage<Desc extends DescMessage>(schema: Desc, message: RequestMessage): MessageShape<Desc> {
+  try {
+    return message.json
+      ? fromJsonString(schema, utf8.decode(message.bytes))
+      : fromBinary(schema, message.bytes, { readUnknownFields: false });
+  } catch (cause) {
+    const format = message.json ? "JSON" : "protobuf";
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new ServerError("invalid_argument", `malformed ${format} message ${schema.typeName}: ${reason}`, { cause });
+  }
+}
+
+interface MessageSource {
+  readonly source: AsyncIterable<Uint8Array>;
+  readonly contextValues: ContextValues;
+  readonly enveloped: boolean;
+  readonly json: boolean;
+  readonly encoding: string;
+  readonly declaredBytes: number | undefined;
+  readonly maxMessageBytes: number;
+}
+
+async function* replaceMessage(from: MessageSource): AsyncGenerator<Uint8Array> {
+  const { enveloped, json } = from;
+  let bytes: Uint8Array;
+  try {
+    bytes = enveloped ? await readEnveloped(from) : await readPlain(from);
+  } catch (error) {
+    throw error instanceof ServerError ? toConnectError(error) : error;
+  }
+  from.contextValues.set(messageKey, { bytes, json });
+  if (enveloped) yield json ? emptyJsonEnvelope : emptyBinaryEnvelope;
+  else yield json ? emptyJson : emptyBinary;
+}
+
+async function readPlain(from: MessageSource): Promise<Uint8Array> {
+  const { declaredBytes, maxMessageBytes } = from;
+  if (declaredBytes !== undefined && declaredBytes > maxMessageBytes) throw tooLarge(`${declaredBytes} bytes`, from);
+  const chunks: Uint8Array[] = [];
+  let received = 0;
+  for await (const chunk of from.source) {
+    received += chunk.length;
+    if (received > maxMessageBytes) throw tooLarge(`${received} bytes and more`, from);
+    chunks.push(chunk);
+  }
+  const bytes = join(chunks, received);
+  return from.encoding === "gzip" && received > 0 ? await decompress(bytes, from) : bytes;
+}
+
+async function readEnveloped(from: MessageSource): Promise<Uint8Array> {
+  const { maxMessageBytes, encoding } = from;
+  const chunks: Uint8Array[] = [];
+  let received = 0;
+  let messageBytes = -1;
+  for await (const chunk of from.source) {
+    chunks.push(chunk);
+    received += chunk.length;
+    if (messageBytes < 0) {
+      if (received < ENVELOPE_HEADER_BYTES) continue;
+      messageBytes = declaredLength(chunks);
+      if (messageBytes > maxMessageBytes) throw tooLarge(`${messageBytes} bytes`, from);
+    }
+    if (received > ENVELOPE_HEADER_BYTES + messageBytes) {
+      throw new ServerError(
+        "unimplemented",
+        `malformed request: expected one message, of ${messageBytes} bytes as its frame says, got more bytes after it`,
+      );
+    }
+  }
+  if (received === 0) throw new ServerError("unimplemented", "malformed request: expected one message, got none");
+  if (messageBytes < 0 || received < ENVELOPE_HEADER_BYTES + messageBytes) {
+    const expected = messageBytes < 0 ? "a frame header of 5 bytes" : `a message of ${messageBytes} bytes in its frame`;
+    const got = messageBytes < 0 ? received : received - ENVELOPE_HEADER_BYTES;
+    throw new ServerError("invalid_argument", `malformed request: expected ${expected}, got ${got} bytes`);
+  }
+  const framed = join(chunks, received);
+  const flags = framed[0] as number;
+  const bytes = framed.subarray(ENVELOPE_HEADER_BYTES);
+  if (flags === 0) return bytes;
+  if (flags !== COMPRESSED_FLAG) {
+    throw new ServerError("invalid_argument", `malformed request: expected frame flags 0 or 1, got ${flags}`);
+  }
+  if (encoding !== "gzip") {
+    throw new ServerError(
+      "invalid_argument",
+      "malformed request: the message is marked as compressed, but no header says how (expected gzip)",
+    );
+  }
+  return bytes.length === 0 ? bytes : await decompress(bytes, from);
+}
+
+/** Length from the frame header, which may stand across chunks. */
+function declaredLength(chunks: readonly Uint8Array[]): number {
+  const first = chunks[0] as Uint8Array;
+  const header = first.length >= ENVELOPE_HEADER_BYTES ? first : Buffer.concat(chunks);
+  return new DataView(header.buffer, header.byteOffset).getUint32(1);
+}
+
+function join(chunks: readonly Uint8Array[], byteCount: number): Uint8Array {
+  return chunks.length === 1 ? (chunks[0] as Uint8Array) : Buffer.concat(chunks, byteCount);
+}
+
+function decompress(bytes: Uint8Array, from: MessageSource): Promise<Uint8Array> {
+  return new Promise((resolve, reject) => {
+    gunzip(bytes, { maxOutputLength: from.maxMessageBytes }, (error, result) => {
+      if (error === null) resolve(result);
+      else if ((error as NodeJS.ErrnoException).code === "ERR_BUFFER_TOO_LARGE") {
+        reject(tooLarge(`more than that after decompression (${bytes.length} bytes before)`, from));
+      } else {
+        reject(
+          new ServerError(
+            "invalid_argument",
+            `malformed request: ${bytes.length} bytes are not gzip: ${error.message}`,
+            {
+              cause: error,
+            },
+          ),
+        );
+      }
+    });
+  });
+}
+
+function tooLarge(got: string, { maxMessageBytes }: MessageSource): ServerError {
+  return new ServerError(
+    "resource_exhausted",
+    `the request message is over the limit of ${maxMessageBytes} bytes (--max-message-bytes): got ${got}`,
+  );
+}
+
+function contentLength(header: Headers): number | undefined {
+  const text = header.get("content-length");
+  return text !== null && /^\d+$/u.test(text) ? Number(text) : undefined;
+}

@@ -1,0 +1,105 @@
+import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from "node:http";
+import { Http2ServerRequest, type Http2ServerResponse } from "node:http2";
+import { Code, type ConnectRouter, createConnectRouter, type HandlerContext } from "@connectrpc/connect";
+import type { UniversalHandler } from "@connectrpc/connect/protocol";
+import {
+  compressionGzip,
+  universalRequestFromNodeRequest,
+  universalResponseToNodeResponse,
+} from "@connectrpc/connect-node";
+import { interceptRequestMessage } from "./request-message.ts";
+import type { RequestListener } from "./single-port-listener.ts";
+
+export interface RpcListenerOptions {
+  readonly routes: (router: ConnectRouter) => void;
+  /** Largest request message, bytes, compressed and not. */
+  readonly maxMessageBytes: () => number;
+  /** Runs before a request's body is read; what it throws is the answer. */
+  readonly gate: (context: HandlerContext) => void;
+  /** Called when a request has come, and with the service it is for; returns what to call when it is over. */
+  readonly onRequest: (service: string) => () => void;
+  /** Whether connections are to be closed after the next answer. */
+  readonly isClosing: () => boolean;
+  /** A request failed in a way that its caller cannot be told of any more. */
+  readonly onFailure: (error: unknown, path: string) => void;
+}
+
+type Request = IncomingMessage | Http2ServerRequest;
+/** What both have in common; each type alone narrows `writeHead` in its own way. */
+type Response = (ServerResponse | Http2ServerResponse) & {
+  writeHead(status: number, headers: OutgoingHttpHeaders): unknown;
+};
+
+/** Serves Connect's handlers, which speak gRPC, gRPC-web and Connect, to Node's HTTP/1.1 and HTTP/2 servers. */
+export function createRpcListener(options: RpcListenerOptions): RequestListener {
+  const { maxMessageBytes, gate, isClosing, onRequest, onFailure } = options;
+  const router = createConnectRouter({ acceptCompression: [compressionGzip], requestGate: gate });
+  options.routes(router);
+  const handlers = new Map(router.handlers.map((handler) => [handler.requestPath, handler]));
+
+  const serve = async (handler: UniversalHandler, request: Request, response: Response): Promise<void> => {
+    const end = onRequest(handler.service.typeName);
+    try {
+      const universal = universalRequestFromNodeRequest(request, response, undefined, undefined);
+      const answer = await handler(interceptRequestMessage(universal, maxMessageBytes()));
+      await universalResponseToNodeResponse(answer, response);
+    } catch (error) {
+      if (isOver(request, response)) return;
+      onFailure(error, handler.requestPath);
+      fail(response);
+    } finally {
+      end();
+    }
+  };
+
+  return (request, response) => {
+    // A connection that breaks is seen by the handler; without a listener it would be an uncaught error.
+    request.on("error", ignore);
+    response.on("error", ignore);
+    if (isClosing() && !(request instanceof Http2ServerRequest)) response.setHeader("connection", "close");
+    const path = (request.url ?? "").split("?", 1)[0] as string;
+    const handler = handlers.get(path);
+    if (handler === undefined) answerUnknown(path, request, response);
+    // Connect needs an authority to make a URL of, whatever it is: a missing or malformed one is no reason to fail.
+    else if (hasUsableAuthority(request)) void serve(handler, request, response);
+    else answerPlain(response, 400, "malformed request: expected a host or :authority header");
+  };
+}
+
+function hasUsableAuthority(request: Request): boolean {
+  const authority = "authority" in request ? request.authority : request.headers.host;
+  return authority !== undefined && URL.canParse(`http://${authority}/`);
+}
+
+function answerUnknown(path: string, request: Request, response: Response): void {
+  const message = `no such method: ${path.slice(0, 128)}`;
+  if (!/^application\/grpc/iu.test(request.headers["content-type"] ?? "")) {
+    answerPlain(response, 404, message);
+    return;
+  }
+  request.resume();
+  // A gRPC answer with no message is one block of headers.
+  response.writeHead(200, {
+    "content-type": "application/grpc",
+    "grpc-status": String(Code.Unimplemented),
+    "grpc-message": encodeURIComponent(message.toWellFormed()),
+  });
+  response.end();
+}
+
+function answerPlain(response: Response, status: number, message: string): void {
+  response.writeHead(status, { "content-type": "text/plain; charset=utf-8" });
+  response.end(`${message}\n`);
+}
+
+function isOver(request: Request, response: Response): boolean {
+  return response.writableEnded || response.destroyed || request.destroyed || request.errored !== null;
+}
+
+/** The last resort: an answer that is not a success. */
+function fail(response: Response): void {
+  if (response.headersSent) response.destroy();
+  else answerPlain(response, 500, "internal error");
+}
+
+function ignore(): void {}

@@ -1,0 +1,145 @@
+import { Command, CommanderError, InvalidArgumentError, Option } from "commander";
+import { type Logger, pino } from "pino";
+import { type RunningServer, startServer } from "./server.ts";
+import { ServerError } from "./server-error.ts";
+import { BATCHING_POLICIES, DEVICE_KINDS, type ServerOptions } from "./server-options.ts";
+import { versionReport } from "./version-report.ts";
+
+const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
+
+const EXIT_FAILURE = 1;
+const EXIT_USAGE = 2;
+/** A shell's code for a process that a signal ended. */
+const EXIT_SIGNAL_BASE = 128;
+const SIGNAL_NUMBERS = { SIGINT: 2, SIGTERM: 15 } as const;
+
+interface Flags extends Omit<ServerOptions, "logger" | "device"> {
+  readonly device: "onnxruntime" | "simulated";
+  readonly logLevel: (typeof LOG_LEVELS)[number];
+  readonly version?: true;
+}
+
+/** `dlrm-serve`: serves until a signal ends it. Resolves with the exit code. */
+export async function runServeCommand(args: readonly string[]): Promise<number> {
+  const command = serveCommand();
+  try {
+    command.parse(args, { from: "user" });
+  } catch (error) {
+    if (!(error instanceof CommanderError)) throw error;
+    return error.exitCode === 0 ? 0 : EXIT_USAGE;
+  }
+  const flags = command.opts<Flags>();
+  if (flags.version === true) {
+    process.stdout.write(`${await versionReport()}\n`);
+    return 0;
+  }
+  if (flags.bundle === undefined) return usageError(command, "required option '--bundle <dir>' not specified");
+  // Written at once: a line that explains an end must be out before it.
+  const logger = pino({ level: flags.logLevel, base: null }, pino.destination({ dest: 2, sync: true }));
+  return await serve(command, flags, logger);
+}
+
+async function serve(command: Command, flags: Flags, logger: Logger): Promise<number> {
+  let server: RunningServer | undefined;
+  let exitCode = 0;
+  let stop: () => void = () => {};
+  const stopped = new Promise<void>((resolve) => {
+    stop = resolve;
+  });
+  const starting = new AbortController();
+
+  const end = (code: number): void => {
+    exitCode ||= code;
+    starting.abort();
+    stop();
+  };
+  let signalled = false;
+  const onSignal = (signal: keyof typeof SIGNAL_NUMBERS): void => {
+    if (signalled) {
+      logger.warn({ signal }, "second signal: ending at once");
+      process.exit(EXIT_SIGNAL_BASE + SIGNAL_NUMBERS[signal]);
+    }
+    signalled = true;
+    logger.info({ signal }, "signal");
+    end(0);
+  };
+  // State after an uncaught error is not known: answer what is in, then make room for a new process. A rejection that
+  // nobody awaited has broken nothing that others depend on.
+  const onUncaught = (error: unknown): void => {
+    logger.fatal({ err: error }, "uncaught error: draining");
+    end(EXIT_FAILURE);
+  };
+  const onRejection = (error: unknown): void => {
+    logger.error({ err: error }, "unhandled rejection");
+  };
+  process.on("SIGTERM", onSignal).on("SIGINT", onSignal);
+  process.on("uncaughtException", onUncaught).on("unhandledRejection", onRejection);
+  try {
+    const { logLevel: _logLevel, version: _version, ...options } = flags;
+    server = await startServer({ ...options, logger, signal: starting.signal, onFatal: () => end(EXIT_FAILURE) });
+    await stopped;
+    const { unfinishedRequests } = await server.drain();
+    if (unfinishedRequests > 0) exitCode ||= EXIT_FAILURE;
+  } catch (error) {
+    if (starting.signal.aborted) return exitCode;
+    if (error instanceof ServerError && error.code === "invalid_options") return usageError(command, error.message);
+    logger.fatal({ err: error }, "the server could not start");
+    process.stderr.write(`error: ${error instanceof Error ? error.message : String(error)}\n`);
+    return EXIT_FAILURE;
+  } finally {
+    process.off("SIGTERM", onSignal).off("SIGINT", onSignal);
+    process.off("uncaughtException", onUncaught).off("unhandledRejection", onRejection);
+  }
+  return exitCode;
+}
+
+function usageError(command: Command, message: string): number {
+  process.stderr.write(`error: ${message}\n\nRun ${command.name()} --help for the options.\n`);
+  return EXIT_USAGE;
+}
+
+function serveCommand(): Command {
+  return new Command("dlrm-serve")
+    .description("Serves a DLRM-like ranking model over gRPC (h2c), gRPC-web and Connect on one port.")
+    .option("--bundle <dir>", "directory of the model bundle (dlrm-model export makes one)")
+    .option("--host <address>", "address to listen on; 0.0.0.0 or :: for all", "127.0.0.1")
+    .option("--port <number>", "port; 0 lets the system choose, and the log says which", integer, 8500)
+    .addOption(
+      new Option("--device <kind>", "what runs the dense network").choices(DEVICE_KINDS).default("onnxruntime"),
+    )
+    .option("--device-threads <n>", "threads of the device; 0: the CPUs this process may use", integer, 0)
+    .addOption(
+      new Option("--batching <policy>", "when waiting requests become a batch")
+        .choices(BATCHING_POLICIES)
+        .default("adaptive"),
+    )
+    .option("--max-batch-size <examples>", "most examples run together (default: the bundle's largest bucket)", integer)
+    .option("--batch-timeout-micros <µs>", "longest a request waits for others", integer, 1000)
+    .option("--max-in-flight-batches <n>", "batches gathered or run at one time", integer, 1)
+    .option(
+      "--max-enqueued-examples <n>",
+      "most examples that may wait; beyond it RESOURCE_EXHAUSTED (default: 4 × the larger of a batch and a request)",
+      integer,
+    )
+    .option(
+      "--max-examples-per-request <n>",
+      "most examples in one request (default: 4096, or a batch if that is larger)",
+      integer,
+    )
+    .option(
+      "--max-message-bytes <n>",
+      "largest request message, also after decompression (default: fits the largest request as JSON)",
+      integer,
+    )
+    .option("--drain-timeout-ms <ms>", "how long SIGTERM and SIGINT wait for what is in", integer, 10_000)
+    .addOption(new Option("--log-level <level>", "least level to log, to stderr").choices(LOG_LEVELS).default("info"))
+    .option("-V, --version", "print versions, the gather kernel and the devices of this machine, and end")
+    .helpOption("-h, --help", "print this help, and end")
+    .exitOverride();
+}
+
+function integer(text: string): number {
+  const value = Number(text);
+  if (text.trim() === "" || !Number.isInteger(value)) throw new InvalidArgumentError("Expected an integer.");
+  return value;
+}

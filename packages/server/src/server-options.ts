@@ -1,0 +1,123 @@
+import type { Device } from "@dlrm/accelerator";
+import type { Bundle } from "@dlrm/model";
+import type { Logger } from "pino";
+import { ServerError } from "./server-error.ts";
+
+export const DEVICE_KINDS = ["onnxruntime", "simulated"] as const;
+export type DeviceKind = (typeof DEVICE_KINDS)[number];
+
+export const BATCHING_POLICIES = ["off", "window", "adaptive"] as const;
+export type BatchingPolicy = (typeof BATCHING_POLICIES)[number];
+
+/** What a device of your own is told. Its inputs are `dense` and `pooled`, its output `scores`, as in the bundle's ONNX file. */
+export interface OpenDeviceContext {
+  readonly bundle: Bundle;
+  /** Batch sizes it must run, ascending. */
+  readonly buckets: readonly number[];
+}
+
+export interface ServerOptions {
+  /** Directory of the model bundle. */
+  readonly bundle: string;
+  /** Address to listen on. Default `127.0.0.1`: only this machine. */
+  readonly host?: string | undefined;
+  /** Port; 0 lets the system choose. Default 8500. */
+  readonly port?: number | undefined;
+  /** What runs the dense network, or a function that opens a device of your own. Default `onnxruntime`. */
+  readonly device?: DeviceKind | ((context: OpenDeviceContext) => Promise<Device>) | undefined;
+  /** Threads of the device. Default (also 0): the CPUs this process may use. Only for `onnxruntime`. */
+  readonly deviceThreads?: number | undefined;
+  /**
+   * When waiting requests become a batch. `adaptive` (default): at once while the device is idle, and otherwise when it
+   * becomes free or waiting stops to pay; `window`: `batchTimeoutMicros` after the oldest came, or when the batch is full;
+   * `off`: each request alone.
+   */
+  readonly batching?: BatchingPolicy | undefined;
+  /** Most examples the device runs together; at most the bundle's largest bucket, which is the default. */
+  readonly maxBatchSize?: number | undefined;
+  /** Longest a request waits for others, microseconds. Default 1000. Ignored with `off`. */
+  readonly batchTimeoutMicros?: number | undefined;
+  /** Batches gathered or run at one time. Default 1: what comes meanwhile makes the next, larger batch. */
+  readonly maxInFlightBatches?: number | undefined;
+  /** Most examples that may wait; beyond it, RESOURCE_EXHAUSTED. Default 4 × the larger of `maxBatchSize` and `maxExamplesPerRequest`. */
+  readonly maxEnqueuedExamples?: number | undefined;
+  /** Most examples in one request. Default 4096, or `maxBatchSize` if that is larger. */
+  readonly maxExamplesPerRequest?: number | undefined;
+  /** Largest request message, bytes, also after decompression. Default: what the largest request takes as JSON, in whole MiB. */
+  readonly maxMessageBytes?: number | undefined;
+  /** How long `drain` waits for what is in the server, milliseconds. Default 10,000. */
+  readonly drainTimeoutMs?: number | undefined;
+  /** Where logs go. Default: nowhere. `dlrm-serve` logs JSON lines to stderr. */
+  readonly logger?: Logger | undefined;
+  /** Called when the port is bound, before the model is loaded: health checks are answered from then on. */
+  readonly onListening?: ((port: number) => void) | undefined;
+  /** The server can score nothing any more (its device is lost): it says NOT_SERVING, and is best replaced. */
+  readonly onFatal?: ((error: Error) => void) | undefined;
+  /** Aborts starting. Has no effect once the server is started. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Options that do not depend on the model, with defaults filled in. */
+export interface ResolvedOptions {
+  readonly bundle: string;
+  readonly host: string;
+  readonly port: number;
+  readonly device: NonNullable<ServerOptions["device"]>;
+  readonly deviceThreads: number;
+  readonly batching: BatchingPolicy;
+  readonly batchTimeoutMicros: number;
+  readonly maxInFlightBatches: number;
+  readonly drainTimeoutMs: number;
+}
+
+/** Limits as asked for; defaults depend on the model. */
+export type LimitOptions = Pick<
+  ServerOptions,
+  "maxBatchSize" | "maxEnqueuedExamples" | "maxExamplesPerRequest" | "maxMessageBytes"
+>;
+
+const MAX_INT32 = 2 ** 31 - 1;
+const MAX_PORT = 65_535;
+const MAX_TIMER_MS = MAX_INT32;
+
+/** Checks everything that can be checked without the model; throws `invalid_options` with all problems. */
+export function resolveOptions(options: ServerOptions): ResolvedOptions {
+  const resolved: ResolvedOptions = {
+    bundle: options.bundle,
+    host: options.host ?? "127.0.0.1",
+    port: options.port ?? 8500,
+    device: options.device ?? "onnxruntime",
+    deviceThreads: options.deviceThreads ?? 0,
+    batching: options.batching ?? "adaptive",
+    batchTimeoutMicros: options.batchTimeoutMicros ?? 1000,
+    maxInFlightBatches: options.maxInFlightBatches ?? 1,
+    drainTimeoutMs: options.drainTimeoutMs ?? 10_000,
+  };
+  const problems: string[] = [];
+  if (typeof resolved.bundle !== "string" || resolved.bundle === "") {
+    problems.push(`bundle must be a directory, got ${JSON.stringify(resolved.bundle)}`);
+  }
+  const integer = (name: string, value: number | undefined, least: number, most: number): void => {
+    if (value !== undefined && !(Number.isInteger(value) && value >= least && value <= most)) {
+      problems.push(`${name} must be an integer from ${least} to ${most}, got ${value}`);
+    }
+  };
+  const oneOf = (name: string, value: unknown, values: readonly string[]): void => {
+    if (!values.includes(value as string)) {
+      problems.push(`${name} must be one of ${values.join(", ")}, got ${JSON.stringify(value)}`);
+    }
+  };
+  integer("port", resolved.port, 0, MAX_PORT);
+  if (typeof resolved.device !== "function") oneOf("device", resolved.device, DEVICE_KINDS);
+  oneOf("batching", resolved.batching, BATCHING_POLICIES);
+  integer("deviceThreads", resolved.deviceThreads, 0, 1024);
+  integer("batchTimeoutMicros", resolved.batchTimeoutMicros, 0, 60_000_000);
+  integer("maxInFlightBatches", resolved.maxInFlightBatches, 1, 16);
+  integer("drainTimeoutMs", resolved.drainTimeoutMs, 0, MAX_TIMER_MS);
+  integer("maxBatchSize", options.maxBatchSize, 1, MAX_INT32);
+  integer("maxEnqueuedExamples", options.maxEnqueuedExamples, 1, MAX_INT32);
+  integer("maxExamplesPerRequest", options.maxExamplesPerRequest, 1, MAX_INT32);
+  integer("maxMessageBytes", options.maxMessageBytes, 1, MAX_INT32);
+  if (problems.length > 0) throw new ServerError("invalid_options", problems.join("; "));
+  return resolved;
+}

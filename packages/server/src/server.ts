@@ -1,0 +1,223 @@
+import type { HandlerContext } from "@connectrpc/connect";
+import { Health, PredictionService } from "@dlrm/proto";
+import { type Logger, pino } from "pino";
+import { toConnectError } from "./connect-error.ts";
+import { createHealthService } from "./health-service.ts";
+import { HealthState, type Phase } from "./health-state.ts";
+import { LoadedModel } from "./loaded-model.ts";
+import type { ServerLimits } from "./model-metadata.ts";
+import { ModelRegistry } from "./model-registry.ts";
+import { createPredictionService } from "./prediction-service.ts";
+import { createRpcListener } from "./rpc-listener.ts";
+import { ServerCounters, type ServerStats } from "./server-counters.ts";
+import { ServerError } from "./server-error.ts";
+import { type ResolvedOptions, resolveOptions, type ServerOptions } from "./server-options.ts";
+import { SinglePortListener } from "./single-port-listener.ts";
+
+/** How a drain went. */
+export interface DrainReport {
+  /** Requests that were not answered in time, and were cut off; 0 for a clean drain. */
+  readonly unfinishedRequests: number;
+}
+
+export interface RunningServer {
+  readonly host: string;
+  readonly port: number;
+  readonly phase: Phase;
+  readonly limits: ServerLimits;
+  readonly stats: ServerStats;
+  /**
+   * Says NOT_SERVING, refuses new requests with UNAVAILABLE, answers those that are in, ends all connections and frees
+   * everything. After `drainTimeoutMs` it cuts off what is left. Idempotent; never rejects.
+   */
+  drain(): Promise<DrainReport>;
+  /** The same without waiting for anything: requests that are in fail. */
+  close(): Promise<void>;
+}
+
+/** Limit of messages as long as no model is there to say how large a request can be. */
+const STARTING_MAX_MESSAGE_BYTES = 64 * 1024;
+
+/**
+ * Serves the model in `options.bundle`. Health checks are answered once the port is bound; the promise resolves when the
+ * model is loaded and warm, and the server says SERVING.
+ *
+ * Throws `ServerError`: `invalid_options` with everything that is wrong with the options, or `startup_failed`.
+ */
+export async function startServer(options: ServerOptions): Promise<RunningServer> {
+  const resolved = resolveOptions(options);
+  const server = new Server(resolved, options.logger ?? pino({ level: "silent" }));
+  try {
+    await server.start(options);
+  } catch (error) {
+    await server.close();
+    if (error instanceof ServerError) throw error;
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new ServerError("startup_failed", reason, { cause: error });
+  }
+  return server;
+}
+
+class Server implements RunningServer {
+  readonly host: string;
+  readonly #options: ResolvedOptions;
+  readonly #logger: Logger;
+  readonly #health = new HealthState();
+  readonly #models = new ModelRegistry<LoadedModel>();
+  readonly #counters = new ServerCounters();
+  readonly #listener: SinglePortListener;
+  #port = 0;
+  #inFlightRequests = 0;
+  #onIdle: (() => void) | undefined;
+  #drained: Promise<DrainReport> | undefined;
+  #closed: Promise<void> | undefined;
+
+  constructor(options: ResolvedOptions, logger: Logger) {
+    this.host = options.host;
+    this.#options = options;
+    this.#logger = logger;
+    const prediction = createPredictionService({ models: this.#models, counters: this.#counters, logger });
+    const health = createHealthService(this.#health);
+    this.#listener = new SinglePortListener(
+      createRpcListener({
+        routes: (router) => {
+          router.service(PredictionService, prediction);
+          router.service(Health, health);
+        },
+        maxMessageBytes: () => this.#models.all[0]?.limits.maxMessageBytes ?? STARTING_MAX_MESSAGE_BYTES,
+        gate: (context) => this.#gate(context),
+        onRequest: (service) => this.#enter(service),
+        isClosing: () => this.#health.phase === "draining" || this.#health.phase === "closed",
+        onFailure: (error, path) => logger.error({ err: error, path }, "a request failed outside its method"),
+      }),
+    );
+  }
+
+  get port(): number {
+    return this.#port;
+  }
+
+  get phase(): Phase {
+    return this.#health.phase;
+  }
+
+  get limits(): ServerLimits {
+    return this.#model.limits;
+  }
+
+  get stats(): ServerStats {
+    return this.#counters.stats;
+  }
+
+  async start(options: ServerOptions): Promise<void> {
+    const { host, port } = this.#options;
+    this.#port = await this.#listener.listen(host, port);
+    this.#logger.info({ host, port: this.#port }, "listening; the model is being loaded");
+    options.onListening?.(this.#port);
+    const startedAt = performance.now();
+    const model = await LoadedModel.load({
+      options: this.#options,
+      limits: options,
+      logger: this.#logger,
+      signal: options.signal,
+      onDeviceLost: (error) => this.#deviceLost(error, options),
+    });
+    this.#models.add(model);
+    if (options.signal?.aborted === true) throw new ServerError("startup_failed", "starting was aborted");
+    this.#health.advance("serving");
+    const { name, version, kernel, deviceName, buckets, limits } = model;
+    const { batching, batchTimeoutMicros } = this.#options;
+    this.#logger.info(
+      {
+        model: name,
+        version,
+        kernel: kernel.name,
+        ...(kernel.whyNotNative === undefined ? {} : { whyNotNative: kernel.whyNotNative }),
+        device: deviceName,
+        batching,
+        ...(batching === "window" ? { batchTimeoutMicros } : {}),
+        largestBucket: buckets.at(-1),
+        ...limits,
+        elapsedMs: Math.round(performance.now() - startedAt),
+      },
+      "serving",
+    );
+  }
+
+  drain(): Promise<DrainReport> {
+    this.#drained ??= this.#drain();
+    return this.#drained;
+  }
+
+  close(): Promise<void> {
+    this.#closed ??= this.#close();
+    return this.#closed;
+  }
+
+  get #model(): LoadedModel {
+    return this.#models.resolve("", "");
+  }
+
+  #gate(context: HandlerContext): void {
+    if (context.service === Health) return;
+    const { phase, reason } = this.#health;
+    if (phase === "serving") return;
+    const why = phase === "starting" ? "starting" : (reason ?? "draining");
+    const error = toConnectError(new ServerError("unavailable", `the server is ${why}: try another one`));
+    this.#counters.refused(error.code);
+    throw error;
+  }
+
+  #enter(service: string): () => void {
+    if (service === Health.typeName) return leaveNothing;
+    this.#inFlightRequests++;
+    return this.#leave;
+  }
+
+  readonly #leave = (): void => {
+    if (--this.#inFlightRequests === 0) this.#onIdle?.();
+  };
+
+  #deviceLost(error: Error, options: ServerOptions): void {
+    if (this.#health.phase !== "serving") return;
+    this.#health.advance("draining", "without its device");
+    this.#logger.fatal({ err: error }, "the device is lost");
+    options.onFatal?.(error);
+  }
+
+  async #drain(): Promise<DrainReport> {
+    const { drainTimeoutMs } = this.#options;
+    this.#health.advance("draining");
+    this.#logger.info({ inFlightRequests: this.#inFlightRequests, drainTimeoutMs }, "draining");
+    let timer: NodeJS.Timeout | undefined;
+    const timeout = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, drainTimeoutMs);
+    });
+    await Promise.race([this.#idle(), timeout]);
+    const unfinishedRequests = this.#inFlightRequests;
+    // Watchers of the health are let go only now: while there was work they were told NOT_SERVING.
+    this.#health.advance("closed");
+    if (unfinishedRequests === 0) await Promise.race([this.#listener.close(), timeout]);
+    clearTimeout(timer);
+    await this.close();
+    this.#logger[unfinishedRequests === 0 ? "info" : "warn"]({ unfinishedRequests, ...this.stats }, "drained");
+    return { unfinishedRequests };
+  }
+
+  #idle(): Promise<void> {
+    if (this.#inFlightRequests === 0) return Promise.resolve();
+    return new Promise((resolve) => {
+      this.#onIdle = resolve;
+    });
+  }
+
+  async #close(): Promise<void> {
+    this.#health.advance("closed");
+    const listenerClosed = this.#listener.close();
+    this.#listener.destroy();
+    await listenerClosed;
+    for (const model of this.#models.all) await model.close();
+  }
+}
+
+function leaveNothing(): void {}
