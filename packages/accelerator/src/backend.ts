@@ -1,0 +1,24 @@
+import type { SharedFloat32Array, TensorSpec } from "./device.ts";
+
+/**
+ * What a device's thread runs. `Tensor` is the backend's own form of a tensor, made once for each place in memory and
+ * bucket, and kept.
+ */
+export interface Backend<Tensor> {
+  readonly name: string;
+  readonly platform: string;
+  readonly inputs: readonly TensorSpec[];
+  readonly outputs: readonly TensorSpec[];
+  /** `view` is exactly the `bucket` rows of one input or output. */
+  wrap(spec: TensorSpec, bucket: number, view: SharedFloat32Array): Tensor;
+  /** Runs one batch; returning no promise saves a turn of the loop. Tensors stand in the order of `inputs` and `outputs`. */
+  run(bucket: number, inputs: readonly Tensor[], outputs: readonly Tensor[]): void | Promise<void>;
+  /** Prepares a bucket: `run`, or as much of it as makes the next run as fast as any. */
+  warm(bucket: number, inputs: readonly Tensor[], outputs: readonly Tensor[]): void | Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Numbers in one row of a tensor. */
+export function rowLength(spec: TensorSpec): number {
+  return spec.width.reduce((product, dimension) => product * dimension, 1);
+}

@@ -1,0 +1,97 @@
+/** A float32 tensor in shared memory, owned by the caller: the device's thread reads and writes it in place. */
+export type SharedFloat32Array = Float32Array<SharedArrayBuffer>;
+
+/** Tensors by name. */
+export type NamedTensors = Readonly<Record<string, SharedFloat32Array>>;
+
+/** A float32 input or output of a device: its name, and its dimensions after the batch (`[]` for one number an example). */
+export interface TensorSpec {
+  readonly name: string;
+  readonly width: readonly number[];
+}
+
+export interface ExecuteOptions {
+  /** Real examples among the bucket's; the rest is padding. Used for `stats` only. Default: the bucket. */
+  readonly rows?: number;
+  /**
+   * Takes the call back as long as the device has not begun it: it then rejects with `cancelled` and its buffers are
+   * the caller's at once. A call that runs already is not stopped and settles as if nothing had happened.
+   */
+  readonly signal?: AbortSignal;
+}
+
+/** What happened on a device since it was opened. Warm-up is not in it. */
+export interface DeviceStats {
+  /** Calls that ended well. */
+  readonly executions: number;
+  /** Calls that rejected with `run_failed`. */
+  readonly failures: number;
+  /** Calls that were taken back before the device began them. */
+  readonly cancellations: number;
+  /** Real examples of the calls that ended well. */
+  readonly rows: number;
+  /** Padding examples of the same calls. */
+  readonly paddedRows: number;
+  /** Time the device was occupied by calls, measured in its thread, in microseconds. */
+  readonly busyMicros: number;
+  /** Calls accepted and not ended. */
+  readonly inFlight: number;
+  /** The same by bucket, for buckets that have run. */
+  readonly byBucket: readonly BucketStats[];
+}
+
+export interface BucketStats {
+  readonly bucket: number;
+  readonly executions: number;
+  readonly rows: number;
+  readonly busyMicros: number;
+}
+
+/** Which buckets ran once before the device was ready. The others are as right, but their first call is slower. */
+export interface WarmUpReport {
+  readonly warmed: readonly number[];
+  /** Buckets left out because they would have overrun `warmUpBudgetMs`. */
+  readonly skipped: readonly number[];
+  readonly elapsedMs: number;
+}
+
+/** Progress of `openDevice`. `done` of `total` steps are behind; a step is loading the model, or warming up a bucket. */
+export interface OpenProgress {
+  readonly phase: "load" | "warm-up";
+  /** The bucket that was warmed up last; absent while loading. */
+  readonly bucket?: number;
+  readonly done: number;
+  readonly total: number;
+}
+
+/** Runs batches, one after the other, off the caller's thread. */
+export interface Device {
+  readonly kind: "onnxruntime" | "simulated" | "reference";
+  /** For people: what runs, on what. */
+  readonly name: string;
+  /** `cpu`, `cuda`, `coreml`, … : the execution provider; `sim` for a simulated accelerator. */
+  readonly platform: string;
+  /** Batch sizes the device runs, ascending. */
+  readonly buckets: readonly number[];
+  readonly inputs: readonly TensorSpec[];
+  readonly outputs: readonly TensorSpec[];
+  readonly warmUp: WarmUpReport;
+  readonly stats: DeviceStats;
+
+  /**
+   * Runs one batch. Each tensor holds at least `bucket` × width numbers, row-major; what is beyond is neither read nor
+   * written. From the call until the promise settles the tensors belong to the device: the inputs must not be written and
+   * the outputs not read. Afterwards they are the caller's again and can be reused, which costs nothing; a
+   * `SharedArrayBuffer` seen for the first time costs one message.
+   *
+   * Calls run in the order they were made. Further calls may be made while one runs: the device begins the next without
+   * waiting for the caller's event loop, which is never blocked.
+   *
+   * Rejects with an `AcceleratorError`. After `device_lost` and `device_wedged` the buffers may still be written by the
+   * thread that was given up: don't reuse them.
+   */
+  execute(bucket: number, inputs: NamedTensors, outputs: NamedTensors, options?: ExecuteOptions): Promise<void>;
+
+  /** Lets accepted calls end, refuses new ones, frees everything. Idempotent; never rejects. */
+  close(): Promise<void>;
+}

@@ -1,0 +1,15 @@
+export { openDevice } from "./open-device.ts";
+export { AcceleratorError } from "./errors.ts";
+export type { AcceleratorErrorCode } from "./errors.ts";
+export type {
+  BucketStats,
+  Device,
+  DeviceStats,
+  ExecuteOptions,
+  NamedTensors,
+  OpenProgress,
+  SharedFloat32Array,
+  TensorSpec,
+  WarmUpReport,
+} from "./device.ts";
+export type { DeviceSpec, OnnxRuntimeSpec, ReferenceSpec, SimulatedSpec } from "./device-spec.ts";

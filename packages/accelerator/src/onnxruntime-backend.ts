@@ -1,0 +1,169 @@
+import { createRequire } from "node:module";
+import { access, constants } from "node:fs/promises";
+import type * as OnnxRuntime from "onnxruntime-node";
+import type { InferenceSession, Tensor } from "onnxruntime-node";
+import { AcceleratorError } from "./errors.ts";
+import type { Backend } from "./backend.ts";
+import type { SharedFloat32Array, TensorSpec } from "./device.ts";
+import type { OnnxRuntimeSettings } from "./device-spec.ts";
+
+/** Loads the peer dependency, or says what to install. */
+function loadOnnxRuntime(): typeof OnnxRuntime {
+  const require = createRequire(import.meta.url);
+  try {
+    return require("onnxruntime-node") as typeof OnnxRuntime;
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (code === "MODULE_NOT_FOUND" && message.includes("'onnxruntime-node'")) {
+      throw new AcceleratorError(
+        "not_installed",
+        'the "onnxruntime" device needs the package onnxruntime-node, which is not installed: run `npm install onnxruntime-node`',
+        { cause: error },
+      );
+    }
+    throw new AcceleratorError(
+      "not_installed",
+      `onnxruntime-node is installed but can't be loaded on ${process.platform}-${process.arch}: ${message}`,
+      { cause: error },
+    );
+  }
+}
+
+async function checkReadable(modelPath: string): Promise<void> {
+  try {
+    await access(modelPath, constants.R_OK);
+  } catch (error) {
+    throw AcceleratorError.from(error, "model_not_found", `can't read the model ${modelPath}`);
+  }
+}
+
+async function createSession(ort: typeof OnnxRuntime, settings: OnnxRuntimeSettings): Promise<InferenceSession> {
+  const { modelPath, numThreads, executionProviders, sessionConfig } = settings;
+  try {
+    return await ort.InferenceSession.create(modelPath, {
+      executionProviders,
+      intraOpNumThreads: numThreads,
+      interOpNumThreads: 1,
+      executionMode: "sequential",
+      graphOptimizationLevel: "all",
+      extra: { ...sessionConfig },
+      logSeverityLevel: 3,
+    });
+  } catch (error) {
+    const providers = executionProviders.join(", ");
+    if (executionProviders.some((name) => name !== "cpu") && !isAboutTheModel(error)) {
+      const has = ort.listSupportedBackends().map(({ name }) => name);
+      throw AcceleratorError.from(
+        error,
+        "provider_unavailable",
+        `execution providers ${providers} can't be had here (this build of onnxruntime-node has ${has.join(", ")})`,
+      );
+    }
+    throw AcceleratorError.from(error, "model_invalid", `onnxruntime can't load ${modelPath}`);
+  }
+}
+
+function isAboutTheModel(error: unknown): boolean {
+  return error instanceof Error && /protobuf parsing failed|INVALID_GRAPH|INVALID_PROTOBUF/i.test(error.message);
+}
+
+/** The tensors of one side of the model that calls will bind, checked against what the spec says of them. */
+function resolveTensors(
+  side: "input" | "output",
+  metadata: readonly InferenceSession.ValueMetadata[],
+  wanted: readonly TensorSpec[] | undefined,
+  buckets: readonly number[],
+): TensorSpec[] {
+  const mismatch = (message: string): AcceleratorError => new AcceleratorError("model_mismatch", message);
+  const names = metadata.map(({ name }) => name).join(", ");
+  if (side === "input" && wanted !== undefined) {
+    const missing = metadata.find(({ name }) => !wanted.some((spec) => spec.name === name));
+    if (missing) throw mismatch(`the model needs input "${missing.name}", which the spec does not name`);
+  }
+  const pick = wanted ?? metadata.map(({ name }) => ({ name, width: undefined }));
+  return pick.map(({ name, width }) => {
+    const value = metadata.find((candidate) => candidate.name === name);
+    if (value === undefined) throw mismatch(`the model has no ${side} "${name}"; it has ${names}`);
+    if (!value.isTensor || value.type !== "float32") {
+      const type = value.isTensor ? value.type : "no tensor";
+      throw mismatch(`${side} "${name}" of the model is ${type}; the device runs float32 tensors`);
+    }
+    const [batch, ...rest] = value.shape;
+    const shown = `[${value.shape.join(", ")}]`;
+    if (batch === undefined) throw mismatch(`${side} "${name}" of the model has no batch dimension`);
+    const refused = typeof batch === "number" ? buckets.find((bucket) => bucket !== batch) : undefined;
+    if (refused !== undefined) {
+      throw mismatch(`${side} "${name}" of the model is ${shown}: its fixed batch refuses bucket ${refused}`);
+    }
+    if (width === undefined) {
+      if (rest.every((dimension) => typeof dimension === "number")) return { name, width: rest };
+      throw mismatch(
+        `${side} "${name}" of the model is ${shown}: give its width in the spec, because the model leaves it open`,
+      );
+    }
+    const agrees =
+      rest.length === width.length &&
+      rest.every((dimension, i) => typeof dimension === "string" || dimension === width[i]);
+    if (!agrees)
+      throw mismatch(
+        `${side} "${name}" of the model is ${shown}; the spec says [batch${width.map((n) => `, ${n}`).join("")}]`,
+      );
+    return { name, width };
+  });
+}
+
+/**
+ * An ONNX model in an onnxruntime session. Tensors lie over the caller's shared memory, inputs and (as preallocated
+ * results) outputs alike: nothing is copied on a CPU.
+ */
+export class OnnxRuntimeBackend implements Backend<Tensor> {
+  readonly name: string;
+  readonly platform: string;
+  readonly inputs: readonly TensorSpec[];
+  readonly outputs: readonly TensorSpec[];
+  readonly #ort: typeof OnnxRuntime;
+  readonly #session: InferenceSession;
+
+  static async open(settings: OnnxRuntimeSettings): Promise<OnnxRuntimeBackend> {
+    const ort = loadOnnxRuntime();
+    await checkReadable(settings.modelPath);
+    const session = await createSession(ort, settings);
+    try {
+      return new OnnxRuntimeBackend(ort, session, settings);
+    } catch (error) {
+      await session.release();
+      throw error;
+    }
+  }
+
+  private constructor(ort: typeof OnnxRuntime, session: InferenceSession, settings: OnnxRuntimeSettings) {
+    this.#ort = ort;
+    this.#session = session;
+    this.platform = settings.executionProviders[0]!;
+    const threads = `${settings.numThreads} thread${settings.numThreads === 1 ? "" : "s"}`;
+    this.name = `onnxruntime ${ort.env.versions.node ?? ""} (${this.platform}, ${threads})`;
+    this.inputs = resolveTensors("input", session.inputMetadata, settings.inputs, settings.buckets);
+    this.outputs = resolveTensors("output", session.outputMetadata, settings.outputs, settings.buckets);
+  }
+
+  wrap(spec: TensorSpec, bucket: number, view: SharedFloat32Array): Tensor {
+    // Only onnxruntime-node's own Tensor: one of onnxruntime-common, given as an output, would silently stay unfilled.
+    return new this.#ort.Tensor("float32", view, [bucket, ...spec.width]);
+  }
+
+  async run(_bucket: number, inputs: readonly Tensor[], outputs: readonly Tensor[]): Promise<void> {
+    const feeds: Record<string, Tensor> = {};
+    for (let i = 0; i < inputs.length; i++) feeds[this.inputs[i]!.name] = inputs[i]!;
+    const fetches: Record<string, Tensor> = {};
+    for (let i = 0; i < outputs.length; i++) fetches[this.outputs[i]!.name] = outputs[i]!;
+    await this.#session.run(feeds, fetches);
+  }
+
+  warm(bucket: number, inputs: readonly Tensor[], outputs: readonly Tensor[]): Promise<void> {
+    return this.run(bucket, inputs, outputs);
+  }
+
+  async close(): Promise<void> {
+    await this.#session.release();
+  }
+}

@@ -1,0 +1,147 @@
+import { once } from "node:events";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import type { Worker } from "node:worker_threads";
+import { describe, expect, test } from "vitest";
+import { openDevice, type Device, type SimulatedSpec } from "@dlrm/accelerator";
+import { expectedScores, makeBatch, maxDifference, V, W } from "../test/open-devices.ts";
+
+// A simulated accelerator of as many microseconds as the test says stands for a slow device.
+function simulated(options: Partial<SimulatedSpec>): SimulatedSpec {
+  return { kind: "simulated", w: W, v: V, buckets: [1], fixedMicros: 0, microsPerExample: 0, ...options };
+}
+
+/** Longer than any test lasts: a call that never ends. */
+const FOR_EVER_MICROS = 1e12;
+
+async function openWithWorker(spec: SimulatedSpec): Promise<{ device: Device; worker: Worker }> {
+  const created = once(process, "worker") as Promise<[Worker]>;
+  const device = await openDevice(spec);
+  const [worker] = await created;
+  return { device, worker };
+}
+
+describe("the queue of a device", () => {
+  test("refuses one call more than maxQueuedCalls, and takes it once one has ended", async () => {
+    const device = await openDevice(simulated({ fixedMicros: 20_000, maxQueuedCalls: 3 }));
+    const batches = [1, 2, 3, 4].map((seed) => makeBatch(1, seed));
+    const calls = batches.slice(0, 3).map((batch) => device.execute(1, batch.inputs, batch.outputs));
+    expect(device.stats.inFlight).toBe(3);
+    const last = batches[3]!;
+    await expect(device.execute(1, last.inputs, last.outputs)).rejects.toMatchObject({
+      code: "queue_full",
+      message: "3 calls wait or run, and maxQueuedCalls is no more; try again when one has ended",
+    });
+    await calls[0];
+    await device.execute(1, last.inputs, last.outputs);
+    await Promise.all(calls);
+    for (const batch of batches)
+      expect(maxDifference(batch.outputs.scores, expectedScores(batch, 1))).toBeLessThan(1e-6);
+    await device.close();
+  });
+
+  test("takes back a call that waits, at once, and leaves its buffers alone", async () => {
+    const device = await openDevice(simulated({ fixedMicros: 20_000 }));
+    const [first, second, third] = [makeBatch(1, 1), makeBatch(1, 2), makeBatch(1, 3)];
+    const controller = new AbortController();
+    const running = device.execute(1, first.inputs, first.outputs);
+    const waiting = device.execute(1, second.inputs, second.outputs, { signal: controller.signal });
+    const behind = device.execute(1, third.inputs, third.outputs);
+    controller.abort(new Error("the client left"));
+    await expect(waiting).rejects.toMatchObject({ code: "cancelled", cause: { message: "the client left" } });
+    await Promise.all([running, behind]);
+    expect(second.outputs.scores[0]).toBe(-1);
+    expect(third.outputs.scores[0]).toBeCloseTo(expectedScores(third, 1)[0]!, 6);
+    expect(device.stats).toMatchObject({ executions: 2, cancellations: 1, inFlight: 0 });
+    await device.close();
+  });
+
+  test("ends a call that runs already as if its signal were not aborted", async () => {
+    const device = await openDevice(simulated({ fixedMicros: 20_000 }));
+    const [first, second] = [makeBatch(1, 1), makeBatch(1, 2)];
+    const controller = new AbortController();
+    const blocker = device.execute(1, first.inputs, first.outputs);
+    const call = device.execute(1, second.inputs, second.outputs, { signal: controller.signal });
+    await blocker;
+    // Scores are written before the simulated device sleeps: once they are there, it has begun.
+    while (second.outputs.scores[0] === -1) await nextTurn();
+    controller.abort();
+    await expect(call).resolves.toBeUndefined();
+    expect(device.stats).toMatchObject({ executions: 2, cancellations: 0 });
+    await device.close();
+  });
+
+  test("keeps going through many more calls than it has slots", async () => {
+    const device = await openDevice(simulated({ maxQueuedCalls: 3 }));
+    for (let round = 0; round < 50; round++) {
+      const batches = [1, 2, 3].map((seed) => makeBatch(1, round * 3 + seed));
+      await Promise.all(batches.map((batch) => device.execute(1, batch.inputs, batch.outputs)));
+      for (const batch of batches) expect(batch.outputs.scores[0]).toBeCloseTo(expectedScores(batch, 1)[0]!, 6);
+    }
+    expect(device.stats.executions).toBe(150);
+    await device.close();
+  });
+
+  test("never blocks the caller's event loop", async () => {
+    const device = await openDevice(simulated({ fixedMicros: 50_000 }));
+    const batch = makeBatch(1);
+    const call = device.execute(1, batch.inputs, batch.outputs);
+    let turns = 0;
+    for (; device.stats.inFlight > 0; turns++) await nextTurn();
+    await call;
+    expect(turns).toBeGreaterThan(20);
+    await device.close();
+  });
+});
+
+test("a simulated device is busy for at least its time", async () => {
+  const device = await openDevice(simulated({ buckets: [1, 8], fixedMicros: 3000, microsPerExample: 500 }));
+  const batch = makeBatch(8);
+  await device.execute(1, batch.inputs, batch.outputs);
+  await device.execute(8, batch.inputs, batch.outputs);
+  const [one, eight] = device.stats.byBucket;
+  expect(one!.busyMicros).toBeGreaterThanOrEqual(3500);
+  expect(eight!.busyMicros).toBeGreaterThanOrEqual(7000);
+  await device.close();
+});
+
+describe("a device that is lost", () => {
+  test("rejects every pending and every later call, and can be opened again", async () => {
+    const { device, worker } = await openWithWorker(simulated({ fixedMicros: FOR_EVER_MICROS }));
+    const batch = makeBatch(1);
+    const calls = [1, 2].map(() => device.execute(1, batch.inputs, batch.outputs));
+    const outcomes = Promise.allSettled(calls);
+    await worker.terminate();
+    const lost = { code: "device_lost", message: `the thread of ${device.name} ended with code 1; open a new device` };
+    for (const outcome of await outcomes) expect(outcome).toMatchObject({ status: "rejected", reason: lost });
+    await expect(device.execute(1, batch.inputs, batch.outputs)).rejects.toMatchObject(lost);
+    expect(device.stats.inFlight).toBe(0);
+    await device.close();
+
+    const again = await openDevice(simulated({}));
+    await again.execute(1, batch.inputs, batch.outputs);
+    expect(batch.outputs.scores[0]).toBeCloseTo(expectedScores(batch, 1)[0]!, 6);
+    await again.close();
+  });
+
+  test("is noticed while idle, too", async () => {
+    const { device, worker } = await openWithWorker(simulated({}));
+    await worker.terminate();
+    const batch = makeBatch(1);
+    await expect(device.execute(1, batch.inputs, batch.outputs)).rejects.toMatchObject({ code: "device_lost" });
+    await device.close();
+  });
+
+  test("is given up by the watchdog when no call ends", async () => {
+    const device = await openDevice(simulated({ fixedMicros: FOR_EVER_MICROS, callTimeoutMs: 20 }));
+    const batch = makeBatch(1);
+    const calls = [1, 2].map(() => device.execute(1, batch.inputs, batch.outputs));
+    const wedged = {
+      code: "device_wedged",
+      message: `${device.name} ended no call for 20 ms and was given up; open a new device`,
+    };
+    for (const outcome of await Promise.allSettled(calls))
+      expect(outcome).toMatchObject({ status: "rejected", reason: wedged });
+    await expect(device.execute(1, batch.inputs, batch.outputs)).rejects.toMatchObject(wedged);
+    await device.close();
+  });
+});

@@ -1,0 +1,278 @@
+import { performance } from "node:perf_hooks";
+import { receiveMessageOnPort, type MessagePort, type Worker } from "node:worker_threads";
+import { BufferNumbers } from "./buffer-table.ts";
+import { CallChecker, cancelled, queueFull, type CheckedCall } from "./call-checker.ts";
+import { CALL_CANCELLED, CALL_DONE, CallRing } from "./call-ring.ts";
+import type { Device, DeviceStats, ExecuteOptions, NamedTensors, TensorSpec, WarmUpReport } from "./device.ts";
+import { AcceleratorError, fromErrorRecord } from "./errors.ts";
+import { StatsCounter } from "./stats-counter.ts";
+import type { LetterToCaller, LetterToThread, ThreadReady } from "./thread-protocol.ts";
+
+export interface ThreadDeviceOptions {
+  readonly kind: "onnxruntime" | "simulated";
+  readonly buckets: readonly number[];
+  readonly maxQueuedCalls: number;
+  readonly callTimeoutMs: number;
+  readonly worker: Worker;
+  readonly letters: MessagePort;
+  readonly ready: ThreadReady;
+}
+
+interface PendingCall {
+  readonly slot: number;
+  /** Its tensors are kept until it has ended: were a buffer in use garbage, the thread would be told to forget it. */
+  readonly checked: CheckedCall;
+  readonly resolve: () => void;
+  readonly reject: (error: AcceleratorError) => void;
+  readonly stopListening: (() => void) | undefined;
+}
+
+/**
+ * - `open`: takes calls.
+ * - `closing`: takes none; accepted ones end, then the thread.
+ * - `lost`: the thread ended, or was given up; every call rejects with `error`.
+ */
+type State =
+  | { readonly status: "open" }
+  | { readonly status: "closing" }
+  | { readonly status: "lost"; readonly error: AcceleratorError };
+
+/** How long `close` waits for the thread of a lost device, which may be stuck in native code that nothing can stop. */
+const LOST_THREAD_GRACE_MS = 1000;
+
+/** setTimeout takes no longer delay. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
+/** The caller's end of a device that runs in a thread of its own. */
+export class ThreadDevice implements Device {
+  readonly kind: "onnxruntime" | "simulated";
+  readonly name: string;
+  readonly platform: string;
+  readonly buckets: readonly number[];
+  readonly inputs: readonly TensorSpec[];
+  readonly outputs: readonly TensorSpec[];
+  readonly warmUp: WarmUpReport;
+
+  readonly #maxQueuedCalls: number;
+  readonly #callTimeoutMs: number;
+  readonly #worker: Worker;
+  /** Settles when the thread has ended, or was left to itself. */
+  readonly #ended: PromiseWithResolvers<void> = Promise.withResolvers<void>();
+  readonly #letters: MessagePort;
+  readonly #ring: CallRing;
+  readonly #checker: CallChecker;
+  readonly #bufferNumbers: BufferNumbers;
+  readonly #counter: StatsCounter;
+  /** By slot. A slot is taken iff its call was submitted and is not yet settled as completed. */
+  readonly #pending: (PendingCall | undefined)[];
+  /** Calls whose completion was handled; `submitted - #handled` are in flight. */
+  #handled = 0;
+  #submitted = 0;
+  #listening = false;
+  #state: State = { status: "open" };
+  #watchdog: NodeJS.Timeout | undefined;
+  /** When a call last ended, or the first of those in flight was made: the moment the watchdog counts from. */
+  #progressAtMs = 0;
+
+  constructor(options: ThreadDeviceOptions) {
+    const { kind, buckets, maxQueuedCalls, callTimeoutMs, worker, letters, ready } = options;
+    this.kind = kind;
+    this.name = ready.name;
+    this.platform = ready.platform;
+    this.buckets = buckets;
+    this.inputs = ready.inputs;
+    this.outputs = ready.outputs;
+    this.warmUp = ready.warmUp;
+    this.#maxQueuedCalls = maxQueuedCalls;
+    this.#callTimeoutMs = callTimeoutMs;
+    this.#worker = worker;
+    this.#letters = letters;
+    this.#ring = new CallRing(ready.ring.buffer, ready.inputs.length + ready.outputs.length, ready.ring.capacity);
+    this.#checker = new CallChecker(buckets, ready.inputs, ready.outputs);
+    this.#bufferNumbers = new BufferNumbers(
+      (id, buffer) => this.#post({ type: "buffer", id, buffer }),
+      (id) => this.#post({ type: "forget", id }),
+    );
+    this.#counter = new StatsCounter(buckets);
+    this.#pending = Array.from({ length: ready.ring.capacity });
+
+    let failure: unknown;
+    worker.on("error", (error) => {
+      failure = error;
+    });
+    worker.once("exit", (exitCode) => this.#onExit(exitCode, failure));
+  }
+
+  get stats(): DeviceStats {
+    return this.#counter.snapshot(this.#inFlight);
+  }
+
+  execute(bucket: number, inputs: NamedTensors, outputs: NamedTensors, options?: ExecuteOptions): Promise<void> {
+    try {
+      return this.#submit(bucket, inputs, outputs, options);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  close(): Promise<void> {
+    if (this.#state.status === "open") {
+      this.#state = { status: "closing" };
+      this.#ring.announceClosing();
+    }
+    return this.#ended.promise;
+  }
+
+  get #inFlight(): number {
+    return (this.#submitted - this.#handled) | 0;
+  }
+
+  #submit(bucket: number, inputs: NamedTensors, outputs: NamedTensors, options?: ExecuteOptions): Promise<void> {
+    if (this.#state.status === "lost") throw this.#state.error;
+    if (this.#state.status === "closing") throw new AcceleratorError("closed", `${this.name} is closed`);
+    const checked = this.#checker.check(bucket, inputs, outputs, options);
+    if (this.#inFlight >= this.#maxQueuedCalls) throw queueFull(this.#maxQueuedCalls);
+    const { tensors, bucketIndex } = checked;
+    const slot = this.#ring.slotOf(this.#submitted);
+    for (let i = 0; i < tensors.length; i++) {
+      const tensor = tensors[i]!;
+      this.#ring.setTensor(slot, i, this.#bufferNumbers.idOf(tensor.buffer), tensor.byteOffset / 4);
+    }
+    return new Promise((resolve, reject) => {
+      const stopListening = options?.signal && this.#cancelOnAbort(options.signal, slot, reject);
+      this.#pending[slot] = { slot, checked, resolve, reject, stopListening };
+      if (this.#inFlight === 0) this.#progressAtMs = performance.now();
+      this.#submitted = (this.#submitted + 1) | 0;
+      this.#ring.submit(bucketIndex);
+      this.#listen();
+      this.#watch();
+    });
+  }
+
+  #cancelOnAbort(signal: AbortSignal, slot: number, reject: (error: AcceleratorError) => void): () => void {
+    const onAbort = (): void => {
+      // The slot stays taken until the thread has passed it; only the promise is settled now.
+      if (this.#ring.cancel(slot)) reject(cancelled(signal));
+    };
+    signal.addEventListener("abort", onAbort, { once: true });
+    return () => signal.removeEventListener("abort", onAbort);
+  }
+
+  #post(letter: LetterToThread): void {
+    if (this.#state.status === "lost") return;
+    // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a port between threads has no origin
+    this.#letters.postMessage(letter);
+    this.#ring.announceLetter();
+  }
+
+  /** Waits for completions, with one wait at a time however many calls are in flight, and none when there are none. */
+  #listen(): void {
+    if (this.#listening) return;
+    for (;;) {
+      this.#settleCompleted();
+      if (this.#inFlight === 0) return;
+      const change = this.#ring.completedChange(this.#handled);
+      if (change === undefined) continue;
+      void this.#listenAfter(change);
+      return;
+    }
+  }
+
+  async #listenAfter(change: Promise<unknown>): Promise<void> {
+    this.#listening = true;
+    await change;
+    this.#listening = false;
+    this.#listen();
+  }
+
+  #settleCompleted(): void {
+    if (this.#state.status === "lost") return;
+    const completed = this.#ring.completed;
+    if (completed === this.#handled) return;
+    this.#progressAtMs = performance.now();
+    while (this.#handled !== completed) {
+      const slot = this.#ring.slotOf(this.#handled);
+      const call = this.#pending[slot]!;
+      this.#pending[slot] = undefined;
+      this.#handled = (this.#handled + 1) | 0;
+      this.#settle(call);
+    }
+  }
+
+  #settle(call: PendingCall): void {
+    call.stopListening?.();
+    const state = this.#ring.stateOf(call.slot);
+    if (state === CALL_CANCELLED) {
+      this.#counter.countCancelled();
+      return;
+    }
+    const busyMicros = this.#ring.busyMicrosOf(call.slot);
+    if (state === CALL_DONE) {
+      this.#counter.countDone(call.checked.bucketIndex, call.checked.rows, busyMicros);
+      call.resolve();
+      return;
+    }
+    this.#counter.countFailed(busyMicros);
+    const letter: LetterToCaller | undefined = receiveMessageOnPort(this.#letters)?.message;
+    call.reject(letter ? fromErrorRecord(letter.error) : new AcceleratorError("run_failed", `${this.name} failed`));
+  }
+
+  /** Sets the timer that gives the device up, if none runs. It looks when it fires, so calls need not touch it. */
+  #watch(): void {
+    if (this.#watchdog !== undefined || this.#callTimeoutMs > MAX_TIMER_MS) return;
+    const leftMs = this.#progressAtMs + this.#callTimeoutMs - performance.now();
+    this.#watchdog = setTimeout(
+      () => {
+        this.#watchdog = undefined;
+        // The caller's loop may have been busy for longer than the device was.
+        this.#settleCompleted();
+        if (this.#inFlight === 0) return;
+        if (performance.now() - this.#progressAtMs < this.#callTimeoutMs) {
+          this.#watch();
+          return;
+        }
+        const message = `${this.name} ended no call for ${this.#callTimeoutMs} ms and was given up; open a new device`;
+        this.#lose(new AcceleratorError("device_wedged", message));
+      },
+      Math.max(1, Math.ceil(leftMs)),
+    );
+    this.#watchdog.unref();
+  }
+
+  /** Rejects every call in flight, and every later one, with `error`. */
+  #lose(error: AcceleratorError): void {
+    if (this.#state.status === "lost") return;
+    // What the thread ended before it was lost, it ended.
+    this.#settleCompleted();
+    this.#state = { status: "lost", error };
+    clearTimeout(this.#watchdog);
+    for (const [slot, call] of this.#pending.entries()) {
+      this.#pending[slot] = undefined;
+      call?.stopListening?.();
+      call?.reject(error);
+    }
+    this.#handled = this.#submitted;
+    this.#ring.abandon();
+    this.#discardThread();
+  }
+
+  #onExit(exitCode: number, failure: unknown): void {
+    this.#settleCompleted();
+    this.#letters.close();
+    this.#ended.resolve();
+    if (this.#state.status === "closing" && exitCode === 0 && this.#inFlight === 0) return;
+    const reason = failure instanceof Error ? `: ${failure.message}` : "";
+    const message = `the thread of ${this.name} ended with code ${exitCode}${reason}; open a new device`;
+    this.#lose(new AcceleratorError("device_lost", message, { cause: failure }));
+  }
+
+  #discardThread(): void {
+    this.#letters.close();
+    void this.#worker.terminate();
+    const timer = setTimeout(() => {
+      this.#worker.unref();
+      this.#ended.resolve();
+    }, LOST_THREAD_GRACE_MS);
+    void this.#ended.promise.then(() => clearTimeout(timer));
+  }
+}
