@@ -1,0 +1,168 @@
+import type { Duplex } from "node:stream";
+import { Http2Connection, type ConnectionEvents } from "./connection.ts";
+import type { HeaderBlock } from "./header-block.ts";
+import { contentLength, responseHeaderProblem, trailerProblem } from "./header-rules.ts";
+import { Http2Error } from "./http2-error.ts";
+import type { ConnectionLimits } from "./limits.ts";
+import { CLIENT_PREFACE, ErrorCode, LARGEST_STREAM_ID, Setting } from "./protocol.ts";
+import { Http2Stream, type StreamHandler } from "./stream.ts";
+
+export interface ClientConnectionEvents extends ConnectionEvents {
+  /** There is room for another stream, after `request` had returned undefined. */
+  onRoom?(): void;
+  /** The server opens no more streams on this connection; those that it has not seen are reset with REFUSED_STREAM. */
+  onGoaway?(errorCode: number, debug: string): void;
+}
+
+export interface ClientConnectionOptions {
+  readonly limits?: Partial<ConnectionLimits>;
+  /** Monotonic milliseconds; `performance.now` by default. */
+  readonly nowMs?: () => number;
+}
+
+/** The client's end of an HTTP/2 connection, over any Duplex. */
+export class Http2ClientConnection extends Http2Connection {
+  private readonly clientEvents: ClientConnectionEvents;
+  private roomWanted = false;
+  private readonly pings = new Map<string, (lost: boolean) => void>();
+  private pingCount = 0;
+
+  constructor(socket: Duplex, events: ClientConnectionEvents = {}, options: ClientConnectionOptions = {}) {
+    super(socket, options.limits ?? {}, events, options.nowMs ?? (() => performance.now()));
+    this.clientEvents = events;
+    this.output.bytes(CLIENT_PREFACE);
+    this.writeSettings([
+      [Setting.HEADER_TABLE_SIZE, this.limits.headerTableBytes],
+      [Setting.ENABLE_PUSH, 0],
+      [Setting.INITIAL_WINDOW_SIZE, this.limits.streamWindowBytes],
+      [Setting.MAX_FRAME_SIZE, this.limits.maxFrameBytes],
+      [Setting.MAX_HEADER_LIST_SIZE, this.limits.maxHeaderListBytes],
+    ]);
+  }
+
+  /** Whether `request` would open a stream now. */
+  get hasRoom(): boolean {
+    return (
+      !this.isClosed &&
+      !this.goawayReceived &&
+      this.lastStreamId < LARGEST_STREAM_ID - 2 &&
+      this.streams.size < this.peerMaxConcurrentStreams
+    );
+  }
+
+  /**
+   * Opens a stream and sends a request: an encoded header block (`encodeHeaderBlock`) and, unless it is undefined, a whole
+   * body. With `endStream: false` the body goes on with `stream.sendData`. Returns undefined when the server allows no
+   * further stream now; `onRoom` says when it does.
+   */
+  request(
+    head: Uint8Array,
+    body: Uint8Array | undefined,
+    handler: StreamHandler,
+    options: { readonly context?: unknown; readonly endStream?: boolean } = {},
+  ): Http2Stream | undefined {
+    if (!this.hasRoom) {
+      this.roomWanted = true;
+      return undefined;
+    }
+    const id = this.lastStreamId === 0 ? 1 : this.lastStreamId + 2;
+    this.lastStreamId = id;
+    const stream = new Http2Stream(this, id, handler, this.initialSendWindowBytes(), this.initialReceiveWindowBytes());
+    stream.context = options.context;
+    this.streams.set(id, stream);
+    if (options.endStream === false) {
+      stream.sendHeaders(head);
+      if (body !== undefined) stream.sendData(body);
+    } else {
+      stream.respond(head, body);
+    }
+    return stream;
+  }
+
+  /** Asks the server for a sign of life; resolves with the round trip in milliseconds. */
+  ping(): Promise<number> {
+    if (this.isClosed)
+      return Promise.reject(new Http2Error("connection", ErrorCode.NO_ERROR, "the connection is closed"));
+    const payload = Buffer.alloc(8);
+    payload.writeUInt32BE(this.pingCount++ >>> 0, 4);
+    const sentAtMs = this.nowMs();
+    this.writePing(payload);
+    return new Promise((resolve, reject) => {
+      this.pings.set(payload.toString("latin1"), (lost) => {
+        if (lost)
+          reject(new Http2Error("connection", ErrorCode.NO_ERROR, "the connection ended before its ping was answered"));
+        else resolve(this.nowMs() - sentAtMs);
+      });
+    });
+  }
+
+  protected override onPingAck(payload: Buffer): void {
+    const key = payload.toString("latin1");
+    const settle = this.pings.get(key);
+    this.pings.delete(key);
+    settle?.(false);
+  }
+
+  protected override onEnded(): void {
+    for (const settle of this.pings.values()) settle(true);
+    this.pings.clear();
+  }
+
+  protected override onRoom(): void {
+    if (this.roomWanted && this.hasRoom) {
+      this.roomWanted = false;
+      this.clientEvents.onRoom?.();
+    }
+    if (this.goawayReceived && this.streams.size === 0) this.destroy();
+  }
+
+  protected override isIdle(streamId: number): boolean {
+    return (streamId & 1) === 0 || streamId > this.lastStreamId;
+  }
+
+  protected override onGoaway(lastStreamId: number, errorCode: number, debug: string): void {
+    this.clientEvents.onGoaway?.(errorCode, debug);
+    for (const stream of [...this.streams.values()]) {
+      if (stream.id > lastStreamId) stream.abort(ErrorCode.REFUSED_STREAM);
+    }
+    this.onRoom();
+  }
+
+  protected override onHeaderBlock(streamId: number, block: HeaderBlock | undefined, endStream: boolean): void {
+    const stream = this.streams.get(streamId);
+    if (stream === undefined) {
+      if (this.isIdle(streamId))
+        throw new Http2Error("connection", ErrorCode.PROTOCOL_ERROR, `HEADERS on stream ${streamId}, which is idle`);
+      if (!this.wasResetByUs(streamId)) this.closedStreamError(streamId, "HEADERS");
+      return;
+    }
+    try {
+      this.onStreamBlock(stream, block, endStream);
+    } catch (cause) {
+      this.handlerFailed(stream, cause);
+    }
+  }
+
+  private onStreamBlock(stream: Http2Stream, block: HeaderBlock | undefined, endStream: boolean): void {
+    if (stream.remoteEnded) return stream.reset(ErrorCode.STREAM_CLOSED);
+    if (block === undefined) return stream.reset(ErrorCode.ENHANCE_YOUR_CALM);
+    if (stream.headers !== undefined) {
+      const lengthIsWrong = stream.declaredBytes !== undefined && stream.declaredBytes !== stream.receivedBytes;
+      if (!endStream || lengthIsWrong || trailerProblem(block) !== undefined)
+        return stream.reset(ErrorCode.PROTOCOL_ERROR);
+      return stream.endRemote(block);
+    }
+    if (!block.checked) {
+      if (responseHeaderProblem(block) !== undefined) return stream.reset(ErrorCode.PROTOCOL_ERROR);
+      block.checked = true;
+    }
+    const isInformational = (block.get(":status") ?? "").startsWith("1");
+    if (isInformational) return endStream ? stream.reset(ErrorCode.PROTOCOL_ERROR) : undefined;
+    stream.headers = block;
+    stream.declaredBytes = contentLength(block);
+    if (Number.isNaN(stream.declaredBytes)) return stream.reset(ErrorCode.PROTOCOL_ERROR);
+    stream.handler.onHeaders?.(stream, block);
+    if (endStream && !stream.closed) stream.endRemote(undefined);
+    return undefined;
+  }
+}

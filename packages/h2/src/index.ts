@@ -1,0 +1,17 @@
+export { Http2ClientConnection } from "./client-connection.ts";
+export type { ClientConnectionEvents, ClientConnectionOptions } from "./client-connection.ts";
+export { Http2ServerConnection } from "./server-connection.ts";
+export type { ServerConnectionEvents, ServerConnectionOptions } from "./server-connection.ts";
+export { Http2Connection } from "./connection.ts";
+export type { ConnectionEvents } from "./connection.ts";
+export { Http2Stream } from "./stream.ts";
+export type { StreamHandler } from "./stream.ts";
+export { HeaderBlock } from "./header-block.ts";
+export { encodeHeaderBlock, HpackEncoder } from "./hpack-encoder.ts";
+export type { HeaderField } from "./hpack-encoder.ts";
+export { HpackDecoder } from "./hpack-decoder.ts";
+export type { HpackDecoderOptions } from "./hpack-decoder.ts";
+export { Http2Error } from "./http2-error.ts";
+export { defaultLimits } from "./limits.ts";
+export type { ConnectionLimits } from "./limits.ts";
+export { CLIENT_PREFACE, ErrorCode, errorName } from "./protocol.ts";

@@ -1,0 +1,66 @@
+/** What one peer may cost. Each limit names what happens beyond it. */
+export interface ConnectionLimits {
+  /** Streams a peer may have open; beyond it RST_STREAM with REFUSED_STREAM. Defaults to 256. */
+  readonly maxConcurrentStreams: number;
+  /** A decoded header list, octets and 32 more a field (RFC 9113, section 6.5.2); beyond it status 431. Defaults to 16,384. */
+  readonly maxHeaderListBytes: number;
+  /** CONTINUATION frames of one header block; beyond it GOAWAY with ENHANCE_YOUR_CALM. Defaults to 16. */
+  readonly maxContinuations: number;
+  /** Window of the connection for what the peer sends, bytes. Defaults to 16 MiB. */
+  readonly connectionWindowBytes: number;
+  /** Window of each stream for what the peer sends, bytes. Defaults to 1 MiB. */
+  readonly streamWindowBytes: number;
+  /** Largest frame that is taken, bytes, 16,384 to 16,777,215; beyond it FRAME_SIZE_ERROR. Defaults to 16,384. */
+  readonly maxFrameBytes: number;
+  /** Size of the header table that the peer may fill, bytes. Defaults to 4,096. */
+  readonly headerTableBytes: number;
+  /** Bytes that wait for the peer to read them; beyond it nothing more is read from the peer. Defaults to 1 MiB. */
+  readonly maxOutputBytes: number;
+  /**
+   * Frames that cost us work and bring nothing (PING, SETTINGS, PRIORITY, empty DATA, unknown frames): so many at once, and
+   * a tenth of it again each second; beyond it GOAWAY with ENHANCE_YOUR_CALM. Defaults to 10,000.
+   */
+  readonly controlFrameBurst: number;
+  /** Streams that the peer resets before they are answered: likewise. Defaults to 1,000. */
+  readonly resetBurst: number;
+}
+
+export const defaultLimits: ConnectionLimits = {
+  maxConcurrentStreams: 256,
+  maxHeaderListBytes: 16_384,
+  maxContinuations: 16,
+  connectionWindowBytes: 16 * 1024 * 1024,
+  streamWindowBytes: 1024 * 1024,
+  maxFrameBytes: 16_384,
+  headerTableBytes: 4096,
+  maxOutputBytes: 1024 * 1024,
+  controlFrameBurst: 10_000,
+  resetBurst: 1000,
+};
+
+const ranges: Record<keyof ConnectionLimits, readonly [least: number, most: number]> = {
+  maxConcurrentStreams: [1, 0x7fffffff],
+  maxHeaderListBytes: [256, 1 << 24],
+  maxContinuations: [0, 1 << 16],
+  connectionWindowBytes: [65_535, 0x7fffffff],
+  streamWindowBytes: [1, 0x7fffffff],
+  maxFrameBytes: [16_384, 16_777_215],
+  headerTableBytes: [0, 1 << 20],
+  maxOutputBytes: [1024, 0x7fffffff],
+  controlFrameBurst: [1, 0x7fffffff],
+  resetBurst: [1, 0x7fffffff],
+};
+
+/** The limits with defaults filled in; throws a RangeError that names every limit that is out of its range. */
+export function fillLimits(given: Partial<ConnectionLimits> = {}): ConnectionLimits {
+  const limits = { ...defaultLimits, ...given };
+  const wrong = (Object.keys(ranges) as (keyof ConnectionLimits)[]).filter((name) => {
+    const [least, most] = ranges[name];
+    return !Number.isInteger(limits[name]) || limits[name] < least || limits[name] > most;
+  });
+  if (wrong.length === 0) return limits;
+  const problems = wrong.map(
+    (name) => `${name}: expected a whole number from ${ranges[name].join(" to ")}, got ${limits[name]}`,
+  );
+  throw new RangeError(problems.join("; "));
+}

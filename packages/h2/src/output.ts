@@ -1,0 +1,123 @@
+import type { Duplex } from "node:stream";
+import { FRAME_HEADER_BYTES, FrameType } from "./protocol.ts";
+
+const BUFFER_BYTES = 64 * 1024;
+
+/**
+ * What a connection writes, gathered so that one read of the socket, or one turn of the event loop, costs one write.
+ *
+ * Frames are laid into `buffer` in place. After a write that the kernel took whole (nothing left in the stream's queue) the
+ * same buffer is used again; else the stream owns it and a new one is taken.
+ */
+export class Output {
+  private readonly socket: Duplex;
+  private buffer: Buffer = Buffer.allocUnsafeSlow(BUFFER_BYTES);
+  private used = 0;
+  private scheduled = false;
+  private held = false;
+  private readonly flushLater: () => void;
+
+  constructor(socket: Duplex) {
+    this.socket = socket;
+    this.flushLater = () => {
+      this.scheduled = false;
+      if (!this.held) this.flush();
+    };
+  }
+
+  /** Bytes that the peer has not taken yet. */
+  get queuedBytes(): number {
+    return this.used + this.socket.writableLength;
+  }
+
+  /** While held (during a read), nothing is written; `release` writes all at once. */
+  hold(): void {
+    this.held = true;
+  }
+
+  release(): void {
+    this.held = false;
+    this.flush();
+  }
+
+  /** Writes the 9 octets of a frame header (RFC 9113, section 4.1). */
+  frameHeader(length: number, type: number, flags: number, streamId: number): void {
+    this.reserve(FRAME_HEADER_BYTES);
+    const { buffer } = this;
+    let at = this.used;
+    buffer[at++] = length >>> 16;
+    buffer[at++] = (length >>> 8) & 0xff;
+    buffer[at++] = length & 0xff;
+    buffer[at++] = type;
+    buffer[at++] = flags;
+    buffer[at++] = streamId >>> 24;
+    buffer[at++] = (streamId >>> 16) & 0xff;
+    buffer[at++] = (streamId >>> 8) & 0xff;
+    buffer[at++] = streamId & 0xff;
+    this.used = at;
+    this.schedule();
+  }
+
+  uint16(value: number): void {
+    this.reserve(2);
+    this.used = this.buffer.writeUInt16BE(value, this.used);
+  }
+
+  uint32(value: number): void {
+    this.reserve(4);
+    this.used = this.buffer.writeUInt32BE(value >>> 0, this.used);
+  }
+
+  octet(value: number): void {
+    this.reserve(1);
+    this.buffer[this.used++] = value;
+  }
+
+  /** Copies `source[start, end)` behind what is there; large pieces are handed to the socket as they are. */
+  bytes(source: Uint8Array, start = 0, end: number = source.length): void {
+    const length = end - start;
+    if (length > BUFFER_BYTES / 2) {
+      this.flush();
+      this.socket.write(Buffer.copyBytesFrom(source, start, length));
+      return;
+    }
+    this.reserve(length);
+    // A loop beats a call into native code for the few octets of a header block.
+    if (length <= 32) {
+      for (let at = start; at < end; at++) this.buffer[this.used++] = source[at] as number;
+    } else {
+      this.buffer.set(length === source.length ? source : source.subarray(start, end), this.used);
+      this.used += length;
+    }
+  }
+
+  windowUpdate(streamId: number, increment: number): void {
+    this.frameHeader(4, FrameType.WINDOW_UPDATE, 0, streamId);
+    this.uint32(increment);
+  }
+
+  resetStream(streamId: number, errorCode: number): void {
+    this.frameHeader(4, FrameType.RST_STREAM, 0, streamId);
+    this.uint32(errorCode);
+  }
+
+  flush(): void {
+    const length = this.used;
+    if (length === 0) return;
+    this.used = 0;
+    if (this.socket.destroyed || this.socket.writableEnded) return;
+    const { buffer } = this;
+    this.socket.write(buffer.subarray(0, length));
+    if (this.socket.writableLength > 0) this.buffer = Buffer.allocUnsafeSlow(BUFFER_BYTES);
+  }
+
+  private reserve(bytes: number): void {
+    if (this.used + bytes > this.buffer.length) this.flush();
+  }
+
+  private schedule(): void {
+    if (this.held || this.scheduled) return;
+    this.scheduled = true;
+    queueMicrotask(this.flushLater);
+  }
+}

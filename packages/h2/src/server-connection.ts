@@ -1,0 +1,151 @@
+import type { Duplex } from "node:stream";
+import { Http2Connection, type ConnectionEvents } from "./connection.ts";
+import type { HeaderBlock } from "./header-block.ts";
+import { contentLength, requestHeaderProblem, trailerProblem } from "./header-rules.ts";
+import { encodeHeaderBlock } from "./hpack-encoder.ts";
+import { Http2Error } from "./http2-error.ts";
+import type { ConnectionLimits } from "./limits.ts";
+import { CLIENT_PREFACE, ErrorCode, LARGEST_STREAM_ID, Setting } from "./protocol.ts";
+import { Http2Stream, type StreamHandler } from "./stream.ts";
+
+export interface ServerConnectionEvents extends ConnectionEvents {
+  /** A request's headers have come: returns who takes its body. `stream.headers` is the request's header block. */
+  onRequest(stream: Http2Stream): StreamHandler;
+}
+
+export interface ServerConnectionOptions {
+  readonly limits?: Partial<ConnectionLimits>;
+  /** Monotonic milliseconds; `performance.now` by default. */
+  readonly nowMs?: () => number;
+}
+
+const headersTooLarge = encodeHeaderBlock([[":status", "431"]]);
+const shutdownPing = Buffer.from("shutdown", "latin1");
+const placeholder: StreamHandler = { body: "pieces" };
+
+/** The server's end of an HTTP/2 connection, over any Duplex: a socket, TLS, or one of a test. */
+export class Http2ServerConnection extends Http2Connection {
+  private readonly serverEvents: ServerConnectionEvents;
+  private prefaceBytes = 0;
+  private draining = false;
+  /** The last GOAWAY is out: new streams are refused. */
+  private refusing = false;
+
+  constructor(socket: Duplex, events: ServerConnectionEvents, options: ServerConnectionOptions = {}) {
+    super(socket, options.limits ?? {}, events, options.nowMs ?? (() => performance.now()));
+    this.serverEvents = events;
+    this.writeSettings([
+      [Setting.HEADER_TABLE_SIZE, this.limits.headerTableBytes],
+      [Setting.MAX_CONCURRENT_STREAMS, this.limits.maxConcurrentStreams],
+      [Setting.INITIAL_WINDOW_SIZE, this.limits.streamWindowBytes],
+      [Setting.MAX_FRAME_SIZE, this.limits.maxFrameBytes],
+      [Setting.MAX_HEADER_LIST_SIZE, this.limits.maxHeaderListBytes],
+    ]);
+  }
+
+  /**
+   * Ends the connection when its open streams have ended. The client is told at once to open no more, and what it opens
+   * before it knows is still served (RFC 9113, section 6.8).
+   */
+  drain(): void {
+    if (this.draining || this.isClosed) return;
+    this.draining = true;
+    this.writeGoaway(LARGEST_STREAM_ID, ErrorCode.NO_ERROR, "");
+    this.writePing(shutdownPing);
+  }
+
+  protected override onPingAck(payload: Buffer): void {
+    if (!this.draining || !payload.equals(shutdownPing)) return;
+    // What the client sent before it knew has come by now.
+    this.writeGoaway(this.lastStreamId, ErrorCode.NO_ERROR, "");
+    this.refusing = true;
+    this.onRoom();
+  }
+
+  protected override onRoom(): void {
+    if (this.refusing && this.streams.size === 0) this.destroy();
+  }
+
+  protected override skipPreface(chunk: Buffer): number | undefined {
+    if (this.prefaceBytes === CLIENT_PREFACE.length) return 0;
+    const take = Math.min(CLIENT_PREFACE.length - this.prefaceBytes, chunk.length);
+    if (CLIENT_PREFACE.compare(chunk, 0, take, this.prefaceBytes, this.prefaceBytes + take) !== 0) {
+      throw new Http2Error(
+        "connection",
+        ErrorCode.PROTOCOL_ERROR,
+        "the connection does not start with the client preface",
+      );
+    }
+    this.prefaceBytes += take;
+    return this.prefaceBytes === CLIENT_PREFACE.length ? take : undefined;
+  }
+
+  protected override isIdle(streamId: number): boolean {
+    return (streamId & 1) === 0 || streamId > this.lastStreamId;
+  }
+
+  protected override onGoaway(): void {
+    // A client that opens no more streams closes the connection itself when it is done.
+  }
+
+  protected override onHeaderBlock(streamId: number, block: HeaderBlock | undefined, endStream: boolean): void {
+    const open = this.streams.get(streamId);
+    if (open !== undefined) return this.onTrailers(open, block, endStream);
+    if ((streamId & 1) === 0)
+      throw new Http2Error("connection", ErrorCode.PROTOCOL_ERROR, `a client opened stream ${streamId}, which is even`);
+    if (streamId <= this.lastStreamId) {
+      if (this.wasResetByUs(streamId)) return undefined;
+      throw new Http2Error("connection", ErrorCode.STREAM_CLOSED, `HEADERS on stream ${streamId}, which is closed`);
+    }
+    this.lastStreamId = streamId;
+    if (this.refusing || this.streams.size >= this.limits.maxConcurrentStreams)
+      return this.resetUnknown(streamId, ErrorCode.REFUSED_STREAM);
+    if (block === undefined) {
+      this.writeHeaders(streamId, headersTooLarge, true);
+      return endStream ? undefined : this.resetUnknown(streamId, ErrorCode.NO_ERROR);
+    }
+    // A block that repeats is one object, and was looked at before.
+    if (!block.checked) {
+      if (requestHeaderProblem(block) !== undefined) return this.resetUnknown(streamId, ErrorCode.PROTOCOL_ERROR);
+      block.checked = true;
+    }
+    return this.open(streamId, block, endStream);
+  }
+
+  private open(streamId: number, block: HeaderBlock, endStream: boolean): void {
+    const stream = new Http2Stream(
+      this,
+      streamId,
+      placeholder,
+      this.initialSendWindowBytes(),
+      this.initialReceiveWindowBytes(),
+    );
+    stream.headers = block;
+    stream.declaredBytes = contentLength(block);
+    if (Number.isNaN(stream.declaredBytes) || (endStream && (stream.declaredBytes ?? 0) > 0)) {
+      return this.resetUnknown(streamId, ErrorCode.PROTOCOL_ERROR);
+    }
+    this.streams.set(streamId, stream);
+    try {
+      stream.handler = this.serverEvents.onRequest(stream);
+      if (endStream && !stream.closed) stream.endRemote(undefined);
+    } catch (cause) {
+      this.handlerFailed(stream, cause);
+    }
+    return undefined;
+  }
+
+  private onTrailers(stream: Http2Stream, block: HeaderBlock | undefined, endStream: boolean): void {
+    if (stream.remoteEnded) return stream.reset(ErrorCode.STREAM_CLOSED);
+    if (!endStream || block === undefined || trailerProblem(block) !== undefined)
+      return stream.reset(ErrorCode.PROTOCOL_ERROR);
+    if (stream.declaredBytes !== undefined && stream.declaredBytes !== stream.receivedBytes)
+      return stream.reset(ErrorCode.PROTOCOL_ERROR);
+    try {
+      stream.endRemote(block);
+    } catch (cause) {
+      this.handlerFailed(stream, cause);
+    }
+    return undefined;
+  }
+}

@@ -1,0 +1,262 @@
+import type { HeaderBlock } from "./header-block.ts";
+import type { Http2Connection } from "./connection.ts";
+import { ErrorCode } from "./protocol.ts";
+
+/**
+ * What a stream's owner is told. One object may serve any number of streams: what belongs to one stream goes into
+ * `stream.context`. An error thrown by any of these resets the stream with INTERNAL_ERROR.
+ */
+export interface StreamHandler {
+  /** Whether the body comes whole, in one call of `onBody`, or in pieces as it is read. */
+  readonly body: "whole" | "pieces";
+  /** Largest whole body, bytes; ignored for pieces. Beyond it `onBodyTooLarge` is called once, and the rest is dropped. */
+  readonly maxBodyBytes?: number;
+  /** A client's response header block; informational (1xx) blocks are not handed on. */
+  onHeaders?(stream: Http2Stream, headers: HeaderBlock): void;
+  /** Length of a whole body, if its first octets tell it, so that it is assembled in one piece. */
+  expectedBytes?(stream: Http2Stream, first: Buffer): number | undefined;
+  /** The whole body. The buffer is the receiver's to keep. */
+  onBody?(stream: Http2Stream, body: Buffer, trailers: HeaderBlock | undefined): void;
+  onBodyTooLarge?(stream: Http2Stream, atLeastBytes: number): void;
+  /** A piece of the body. The buffer is the receiver's to keep. */
+  onData?(stream: Http2Stream, piece: Buffer): void;
+  /** The peer has sent all that it will; called in both modes' order after the body, but only for pieces. */
+  onEnd?(stream: Http2Stream, trailers: HeaderBlock | undefined): void;
+  /** What was queued has been sent, after `sendData` had returned false. */
+  onWritable?(stream: Http2Stream): void;
+  /** The stream ended before both sides had finished: reset by the peer or by us, or the connection was lost. */
+  onReset?(stream: Http2Stream, errorCode: number): void;
+}
+
+const EMPTY: Buffer = Buffer.alloc(0);
+
+/**
+ * One request and its response (RFC 9113, section 5). Valid until both sides have ended or it is reset; what is sent after
+ * that is dropped.
+ */
+export class Http2Stream {
+  readonly id: number;
+  readonly connection: Http2Connection;
+  /** A server's: the request's header block. A client's: the response's, once it has come. */
+  headers: HeaderBlock | undefined;
+  handler: StreamHandler;
+  /** The owner's own. */
+  context: unknown = undefined;
+
+  /** @internal */ remoteEnded = false;
+  /** @internal */ localEnded = false;
+  /** @internal */ closed = false;
+  /** @internal What we may still send; negative after the peer has made its window smaller. */
+  sendWindowBytes: number;
+  /** @internal What the peer may still send. */
+  receiveWindowBytes: number;
+  /** @internal Octets received and not yet given back as window. */
+  creditBytes = 0;
+  /** @internal Declared by content-length; undefined when it was not. */
+  declaredBytes: number | undefined = undefined;
+  /** @internal */ receivedBytes = 0;
+  private paused = false;
+  private assembled: Buffer | undefined = undefined;
+  private tooLarge = false;
+
+  // What waits for window: pieces in order, then the end.
+  private queue: Buffer[] | undefined = undefined;
+  private queuedTrailers: Buffer | undefined = undefined;
+  private endQueued = false;
+  private wantsWritable = false;
+
+  constructor(
+    connection: Http2Connection,
+    id: number,
+    handler: StreamHandler,
+    sendWindowBytes: number,
+    receiveWindowBytes: number,
+  ) {
+    this.connection = connection;
+    this.id = id;
+    this.handler = handler;
+    this.sendWindowBytes = sendWindowBytes;
+    this.receiveWindowBytes = receiveWindowBytes;
+  }
+
+  /**
+   * Sends a whole response, or what is left of one: an encoded header block, a body, and an encoded trailer block. The
+   * stream's side of ours is ended by the last of them. All are copied, or sent, before this returns.
+   */
+  respond(head: Uint8Array, body?: Uint8Array, trailers?: Uint8Array): void {
+    const hasBody = body !== undefined && body.length > 0;
+    this.sendHeaders(head, !hasBody && trailers === undefined);
+    if (hasBody) this.sendData(body, trailers === undefined);
+    if (trailers !== undefined) this.sendTrailers(trailers);
+  }
+
+  /** Sends an encoded header block. */
+  sendHeaders(block: Uint8Array, endStream = false): void {
+    if (this.localEnded) return;
+    this.connection.writeHeaders(this.id, block, endStream);
+    if (endStream) this.endLocal();
+  }
+
+  /**
+   * Sends a piece of the body, as far as the peer's windows allow, and queues a copy of the rest. Returns false when
+   * something is queued: wait for `onWritable` before sending more.
+   */
+  sendData(piece: Uint8Array, endStream = false): boolean {
+    if (this.localEnded || this.endQueued) return true;
+    if (this.queue === undefined) {
+      const sent = this.connection.writeData(this, piece, endStream);
+      if (sent === piece.length) {
+        if (endStream) this.endLocal();
+        return true;
+      }
+      this.queue = [Buffer.copyBytesFrom(piece, sent)];
+      this.connection.block(this);
+    } else {
+      this.queue.push(Buffer.copyBytesFrom(piece));
+    }
+    if (endStream) this.endQueued = true;
+    this.wantsWritable = true;
+    return false;
+  }
+
+  /** Sends an encoded trailer block after all data, which ends our side. */
+  sendTrailers(block: Uint8Array): void {
+    if (this.localEnded || this.endQueued) return;
+    if (this.queue === undefined) {
+      this.connection.writeHeaders(this.id, block, true);
+      this.endLocal();
+    } else {
+      this.queuedTrailers = Buffer.copyBytesFrom(block);
+      this.endQueued = true;
+    }
+  }
+
+  /** Ends the stream in both directions at once. `errorCode` is one of `ErrorCode`; CANCEL by default. */
+  reset(errorCode: number = ErrorCode.CANCEL): void {
+    if (this.closed) return;
+    this.connection.writeReset(this, errorCode);
+    this.abort(errorCode);
+  }
+
+  /** Stops giving the peer more window; at most the window's size still comes. */
+  pause(): void {
+    this.paused = true;
+  }
+
+  resume(): void {
+    if (!this.paused) return;
+    this.paused = false;
+    this.giveCredit();
+  }
+
+  /** @internal Sends what was queued, as far as the windows allow. */
+  flushQueue(): void {
+    const { queue } = this;
+    if (queue === undefined) return;
+    for (let piece = queue[0]; piece !== undefined; piece = queue[0]) {
+      const isLast = queue.length === 1 && this.endQueued && this.queuedTrailers === undefined;
+      const sent = this.connection.writeData(this, piece, isLast);
+      if (sent < piece.length) {
+        queue[0] = piece.subarray(sent);
+        return;
+      }
+      queue.shift();
+    }
+    this.queue = undefined;
+    this.connection.unblock(this);
+    if (this.endQueued) {
+      if (this.queuedTrailers !== undefined) this.connection.writeHeaders(this.id, this.queuedTrailers, true);
+      this.endLocal();
+    } else if (this.wantsWritable) {
+      this.wantsWritable = false;
+      this.handler.onWritable?.(this);
+    }
+  }
+
+  /** @internal A piece of the body without its padding, already charged against the windows. */
+  receive(chunk: Buffer, start: number, end: number, ends: boolean): void {
+    const length = end - start;
+    this.receivedBytes += length;
+    const { handler } = this;
+    if (handler.body === "pieces") {
+      if (length > 0) handler.onData?.(this, chunk.subarray(start, end));
+      return;
+    }
+    if (this.tooLarge) return;
+    const { maxBodyBytes } = handler;
+    if (maxBodyBytes !== undefined && this.receivedBytes > maxBodyBytes) {
+      this.tooLarge = true;
+      this.assembled = undefined;
+      handler.onBodyTooLarge?.(this, this.receivedBytes);
+      return;
+    }
+    if (this.assembled === undefined && ends) {
+      // The usual case: the body is in one piece, and needs no copy.
+      this.assembled = chunk.subarray(start, end);
+      return;
+    }
+    this.append(chunk, start, end);
+  }
+
+  /** @internal The peer's side has ended. */
+  endRemote(trailers: HeaderBlock | undefined): void {
+    this.remoteEnded = true;
+    const { handler } = this;
+    if (handler.body === "pieces") {
+      handler.onEnd?.(this, trailers);
+    } else if (!this.tooLarge) {
+      const body = this.assembled;
+      this.assembled = undefined;
+      handler.onBody?.(this, body === undefined ? EMPTY : body.subarray(0, this.receivedBytes), trailers);
+    }
+    if (this.localEnded) this.finish();
+  }
+
+  /** @internal Gives the peer back what it has used of its window, once that is worth a frame. */
+  giveCredit(): void {
+    if (this.paused || this.remoteEnded || this.closed) return;
+    if (this.creditBytes * 2 < this.connection.limits.streamWindowBytes) return;
+    this.connection.output.windowUpdate(this.id, this.creditBytes);
+    this.receiveWindowBytes += this.creditBytes;
+    this.creditBytes = 0;
+  }
+
+  /** @internal Ends the stream without a word to the peer, and tells the handler. */
+  abort(errorCode: number): void {
+    if (this.closed) return;
+    this.localEnded = true;
+    this.remoteEnded = true;
+    this.finish();
+    this.handler.onReset?.(this, errorCode);
+  }
+
+  private append(chunk: Buffer, start: number, end: number): void {
+    const before = this.receivedBytes - (end - start);
+    let target = this.assembled;
+    if (target === undefined) {
+      const expected = this.declaredBytes ?? this.handler.expectedBytes?.(this, chunk.subarray(start, end));
+      const bound = Math.min(expected ?? (end - start) * 2, this.handler.maxBodyBytes ?? Infinity);
+      target = Buffer.allocUnsafeSlow(Math.max(bound, end - start));
+    } else if (this.receivedBytes > target.length) {
+      const larger = Buffer.allocUnsafeSlow(Math.max(target.length * 2, this.receivedBytes));
+      target.copy(larger, 0, 0, before);
+      target = larger;
+    }
+    chunk.copy(target, before, start, end);
+    this.assembled = target;
+  }
+
+  private endLocal(): void {
+    this.localEnded = true;
+    if (this.remoteEnded) this.finish();
+  }
+
+  private finish(): void {
+    if (this.closed) return;
+    this.closed = true;
+    this.queue = undefined;
+    this.queuedTrailers = undefined;
+    this.assembled = undefined;
+    this.connection.forget(this);
+  }
+}
