@@ -1,0 +1,107 @@
+import { writeFileSync } from "node:fs";
+import { parseArgs } from "./arguments.ts";
+import { LoadError, messageOf } from "./load-error.ts";
+import type { LoadResult } from "./load-result.ts";
+import { fetchServerModel } from "./model-metadata.ts";
+import { formatMs, formatProgress } from "./progress-line.ts";
+import { runLoad } from "./run-load.ts";
+
+/**
+ * The `dlrm-loadgen` command. Returns its exit code: 0 after a valid run, 1 when the run failed or its verdict is
+ * INVALID, 2 for wrong usage, 130 after Ctrl-C.
+ */
+export async function runCommand(argv: readonly string[]): Promise<number> {
+  const args = parseArgs(argv);
+  if (args.kind === "over") return args.exitCode;
+  const abort = new AbortController();
+  const interrupt = (): void => abort.abort();
+  process.on("SIGINT", interrupt);
+  process.on("SIGTERM", interrupt);
+  const line = new StatusLine();
+  try {
+    const { options } = args;
+    line.show(`asking ${options.host}:${options.port} for its model`);
+    const server = args.shape === undefined ? await fetchServerModel(options) : undefined;
+    const most = server?.maxExamplesPerRequest;
+    if (most !== undefined && options.requestSize > most) {
+      throw new LoadError(
+        "invalid_options",
+        `--request-size ${options.requestSize} is above the server's limit of ${most} examples`,
+      );
+    }
+    line.show("making requests and connections");
+    const result = await runLoad({
+      ...options,
+      shape: args.shape ?? server!.shape,
+      idType: options.idType ?? server?.idType ?? "int32",
+      onProgress: (progress) => line.show(formatProgress(progress)),
+      signal: abort.signal,
+    });
+    line.clear();
+    console.error(describeResult(result));
+    const json = `${JSON.stringify(result, null, 2)}\n`;
+    if (args.output === undefined) process.stdout.write(json);
+    else writeFileSync(args.output, json);
+    return result.verdict.valid ? 0 : 1;
+  } catch (error) {
+    line.clear();
+    if (error instanceof LoadError && error.code === "aborted") {
+      console.error("dlrm-loadgen: interrupted");
+      return 130;
+    }
+    console.error(`dlrm-loadgen: ${messageOf(error)}`);
+    return error instanceof LoadError && error.code === "invalid_options" ? 2 : 1;
+  } finally {
+    process.off("SIGINT", interrupt);
+    process.off("SIGTERM", interrupt);
+  }
+}
+
+/** A line on stderr that is rewritten on a terminal, and printed as a new line elsewhere. */
+class StatusLine {
+  #shown = false;
+
+  show(text: string): void {
+    if (process.stderr.isTTY) process.stderr.write(`\r\u{1b}[2K${text}`);
+    else process.stderr.write(`${text}\n`);
+    this.#shown = true;
+  }
+
+  clear(): void {
+    if (this.#shown && process.stderr.isTTY) process.stderr.write("\r\u{1b}[2K");
+    this.#shown = false;
+  }
+}
+
+/** What a person wants to know of a result, a few lines. */
+export function describeResult(result: LoadResult): string {
+  const { latency, latencyFromSend, settings } = result;
+  const open = settings.mode.kind === "open";
+  const load =
+    settings.mode.kind === "open"
+      ? `open loop, ${settings.mode.offeredRps} req/s`
+      : `closed loop, C ${settings.mode.concurrency}`;
+  const percentiles = (of: typeof latency): string =>
+    `p50 ${formatMs(of.p50Ms)}  p90 ${formatMs(of.p90Ms)}  p99 ${formatMs(of.p99Ms)}  p99.9 ${formatMs(of.p999Ms)}  max ${formatMs(of.maxMs)}`;
+  const failed = Object.entries(result.errors).map(([name, count]) => `${name} ${count}`);
+  const lines = [
+    `${load}, ${settings.requestSize} examples a request, ${result.connections} connections, ${result.processes} processes`,
+    `throughput  ${result.requestsPerS.toFixed(1)} req/s  ${result.examplesPerS.toFixed(1)} examples/s over ${result.elapsedS} s`,
+    `latency     ${percentiles(latency)}`,
+  ];
+  if (open) {
+    lines.push(
+      `from send   ${percentiles(latencyFromSend)}`,
+      `sends       ${result.intended} due, ${result.late} late, ${result.dropped} dropped; lag p99 ${formatMs(result.sendLag.p99Ms)}, max ${formatMs(result.sendLag.maxMs)}`,
+    );
+  }
+  const perRequest =
+    result.requests === 0 ? "" : `, ${(result.clientCpuMicros / result.requests).toFixed(1)} µs a request`;
+  lines.push(
+    `errors      ${failed.length === 0 ? "none" : failed.join(", ")}${result.errorSample === undefined ? "" : ` (first: ${result.errorSample})`}`,
+    `client      ${(result.clientCpuFraction * 100).toFixed(0)} % of its CPU${perRequest}; CPUs ${result.cpus ?? "unknown"}${result.pinned ? " (held to them)" : ""}`,
+    result.notPinnedReason === undefined ? "" : `            ${result.notPinnedReason}`,
+    result.verdict.valid ? "verdict     VALID" : `verdict     INVALID: ${result.verdict.reasons.join("; ")}`,
+  );
+  return lines.filter((text) => text !== "").join("\n");
+}

@@ -1,0 +1,15 @@
+export { parseCpuList } from "./cpu-list.ts";
+export type { IdDistribution } from "./id-distribution.ts";
+export { LatencyHistogram } from "./latency-histogram.ts";
+export { LoadError } from "./load-error.ts";
+export type { LoadErrorCode } from "./load-error.ts";
+export type { FeatureShape, FilledLoadOptions, LoadMode, LoadOptions, ModelShape } from "./load-options.ts";
+export type { LoadProgress } from "./load-progress.ts";
+export type { LatencySummary, LoadResult } from "./load-result.ts";
+export { fetchServerModel } from "./model-metadata.ts";
+export type { ServerModel } from "./model-metadata.ts";
+export { formatProgress } from "./progress-line.ts";
+export type { TransportKind } from "./rpc-connection.ts";
+export { runLoad } from "./run-load.ts";
+export { MAX_CLIENT_CPU_FRACTION, MAX_ERROR_FRACTION, MAX_LATE_FRACTION } from "./verdict.ts";
+export type { LoadVerdict } from "./verdict.ts";

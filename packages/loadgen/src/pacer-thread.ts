@@ -1,0 +1,21 @@
+/** Entry file of the pacer's thread: sleeps until sends are due and wakes the main thread. */
+import { workerData } from "node:worker_threads";
+import { nowMicros } from "./monotonic-clock.ts";
+import { STOP, WAKE_UPS, type PacerData } from "./pacer.ts";
+
+const { schedule, cell, minGapMicros } = workerData as PacerData;
+
+let next = 0;
+let earliest = 0;
+while (Atomics.load(cell, STOP) === 0 && next < schedule.length) {
+  const now = nowMicros();
+  const due = Math.max(schedule[next] as number, earliest);
+  if (due > now) {
+    Atomics.wait(cell, STOP, 0, (due - now) / 1000);
+    continue;
+  }
+  while (next < schedule.length && (schedule[next] as number) <= now) next++;
+  earliest = now + minGapMicros;
+  Atomics.add(cell, WAKE_UPS, 1);
+  Atomics.notify(cell, WAKE_UPS);
+}
