@@ -1,0 +1,10 @@
+export { Batcher } from "./batcher.ts";
+export type { SubmitOptions } from "./batcher.ts";
+export { BatcherError } from "./batcher-error.ts";
+export type { BatcherErrorCode, BatcherErrorDetails } from "./batcher-error.ts";
+export type { BatcherHooks, BatchInfo } from "./batcher-hooks.ts";
+export type { BatcherStats } from "./batcher-stats.ts";
+export { systemClock } from "./clock.ts";
+export type { Clock, TimerHandle } from "./clock.ts";
+export type { FlushDecision, FlushPolicy, FlushReason, PaddingPolicy, QueueView } from "./flush-policy.ts";
+export type { Batch, BatcherOptions, BatchingPolicy, RunBatch } from "./options.ts";

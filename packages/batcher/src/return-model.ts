@@ -1,0 +1,115 @@
+/** Four bins an octave from 1 µs to 65 ms: closer than the waits that can pay, and a power is quickly taken. */
+const BINS_AN_OCTAVE = 4;
+const BINS = 64;
+/** A group is followed this long at most. */
+const HORIZON_MS = 2 ** (BINS / BINS_AN_OCTAVE) / 1000;
+/** Groups followed at a time; the oldest is given up for a new one. */
+const MAX_GROUPS = 8;
+/** What a group teaches fades by this with each later one. */
+const FADE = 0.95;
+
+/** The items answered at one moment, whose callers may send their next. */
+interface Group {
+  readonly atMs: number;
+  readonly answered: number;
+  returned: number;
+  readonly byDelay: Float64Array;
+}
+
+/**
+ * How callers come back: which share of those that were answered has been followed by a new arrival after which time.
+ *
+ * A batcher cannot see who sends an item, so each arrival is taken for the return of the longest answered caller that
+ * is still missing. For callers that each wait for their answer before they send again that is right but for the order
+ * among equals; for arrivals that come by themselves it describes their rate just as well.
+ */
+export class ReturnModel {
+  #groups: Group[] = [];
+  #answered = 0;
+  readonly #byDelay = new Float64Array(BINS);
+  /** Share that is back by the end of each bin. */
+  readonly #backBy = new Float64Array(BINS);
+
+  arrived(nowMs: number): void {
+    const group = this.#groups[0];
+    if (group === undefined) {
+      return;
+    }
+    const i = binOf(nowMs - group.atMs);
+    group.byDelay[i] = (group.byDelay[i] as number) + 1;
+    group.returned += 1;
+    if (group.returned >= group.answered) {
+      this.#closeOldest();
+    }
+  }
+
+  answered(nowMs: number, items: number): void {
+    for (let oldest = this.#groups[0]; oldest !== undefined; oldest = this.#groups[0]) {
+      if (this.#groups.length < MAX_GROUPS && nowMs - oldest.atMs <= HORIZON_MS) {
+        break;
+      }
+      this.#closeOldest();
+    }
+    this.#groups.push({ atMs: nowMs, answered: items, returned: 0, byDelay: new Float64Array(BINS) });
+  }
+
+  /** Expected number of callers that come back after `nowMs` and by `untilMs`. */
+  expected(nowMs: number, untilMs: number): number {
+    let sum = 0;
+    for (const group of this.#groups) {
+      const back = this.#shareBack(nowMs - group.atMs);
+      if (back < 1) {
+        const missing = group.answered - group.returned;
+        sum += (missing * (this.#shareBack(untilMs - group.atMs) - back)) / (1 - back);
+      }
+    }
+    return sum;
+  }
+
+  /** The moments in (nowMs, untilMs] at which another part of the callers has come back, earliest first. */
+  moments(nowMs: number, untilMs: number): number[] {
+    const moments: number[] = [];
+    let largest: Group | undefined;
+    for (const group of this.#groups) {
+      if (largest === undefined || group.answered - group.returned > largest.answered - largest.returned) {
+        largest = group;
+      }
+    }
+    if (largest !== undefined) {
+      for (let i = Math.max(0, binOf(nowMs - largest.atMs)); i < BINS; i += 1) {
+        const moment = largest.atMs + 2 ** ((i + 1) / BINS_AN_OCTAVE) / 1000;
+        if (moment > untilMs) {
+          break;
+        }
+        if (moment > nowMs && (this.#byDelay[i] as number) > 0) {
+          moments.push(moment);
+        }
+      }
+    }
+    return moments;
+  }
+
+  #shareBack(delayMs: number): number {
+    const i = binOf(delayMs);
+    const before = i === 0 ? 0 : (this.#backBy[i - 1] as number);
+    const from = i === 0 ? 0 : 2 ** (i / BINS_AN_OCTAVE) / 1000;
+    const to = 2 ** ((i + 1) / BINS_AN_OCTAVE) / 1000;
+    return before + ((this.#backBy[i] as number) - before) * Math.min(1, Math.max(0, (delayMs - from) / (to - from)));
+  }
+
+  #closeOldest(): void {
+    const group = this.#groups.shift() as Group;
+    this.#answered = this.#answered * FADE + group.answered;
+    let back = 0;
+    for (let i = 0; i < BINS; i += 1) {
+      const count = (this.#byDelay[i] as number) * FADE + (group.byDelay[i] as number);
+      this.#byDelay[i] = count;
+      back += count;
+      this.#backBy[i] = back / this.#answered;
+    }
+  }
+}
+
+function binOf(delayMs: number): number {
+  return Math.min(BINS - 1, Math.max(0, Math.floor(Math.log2(delayMs * 1000) * BINS_AN_OCTAVE)));
+}

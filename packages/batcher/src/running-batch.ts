@@ -1,0 +1,61 @@
+import type { BatchInfo } from "./batcher-hooks.ts";
+import type { TimerHandle } from "./clock.ts";
+import type { Entry } from "./entry.ts";
+import type { Batch } from "./options.ts";
+
+/** A batch between the call of `run` and its outcome. */
+export class RunningBatch<Item, Result> {
+  readonly entries: readonly Entry<Item, Result>[];
+  readonly info: BatchInfo;
+  /** Set with the outcome; whatever the run does after that is ignored. */
+  over = false;
+  timer: TimerHandle = undefined;
+  #waiting: number;
+  #controller: AbortController | undefined;
+  #aborted: { readonly reason: unknown } | undefined;
+
+  constructor(entries: readonly Entry<Item, Result>[], info: BatchInfo) {
+    this.entries = entries;
+    this.info = info;
+    this.#waiting = entries.length;
+  }
+
+  /** What the run callback gets. */
+  view(): Batch<Item> {
+    const { size, paddedSize, flushReason } = this.info;
+    const signal = (): AbortSignal => this.#signal();
+    return {
+      items: this.entries.map((entry) => entry.item),
+      size,
+      paddedSize,
+      flushReason,
+      // Made when it is first asked for: most runs cannot be interrupted, and a controller costs a microsecond.
+      get signal() {
+        return signal();
+      },
+    };
+  }
+
+  /** An entry was cancelled or expired; with the last one the run is for nobody. */
+  entryLeft(): void {
+    this.#waiting -= 1;
+    if (this.#waiting === 0) {
+      this.abort(new DOMException("Nobody waits for this batch any more", "AbortError"));
+    }
+  }
+
+  abort(reason: unknown): void {
+    this.#aborted ??= { reason };
+    this.#controller?.abort(reason);
+  }
+
+  #signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController();
+      if (this.#aborted !== undefined) {
+        this.#controller.abort(this.#aborted.reason);
+      }
+    }
+    return this.#controller.signal;
+  }
+}

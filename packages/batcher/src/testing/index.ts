@@ -1,0 +1,2 @@
+export { FakeClock } from "./fake-clock.ts";
+export { PuppetBatcher } from "./puppet-batcher.ts";
