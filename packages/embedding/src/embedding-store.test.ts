@@ -56,7 +56,7 @@ describe.each(KERNELS_TO_TEST)("with the %s kernel, a store", (kernel) => {
       const output = new Float32Array(new SharedArrayBuffer(4 * 5 * 4)).fill(7);
       // Two examples: colours [0, 1] and [2, 2], shapes [1] and [0].
       plan.gather(Int32Array.of(0, 1, 2, 2, 1, 0), 2, output, 1);
-      const rows = [0, 1, 2, 3].map((row) => [...output.subarray(row * 5, row * 5 + 5)]);
+      const rows = [0, 1, 2, 3].map((row) => Array.from(output.subarray(row * 5, row * 5 + 5)));
       expect(rows).toEqual([
         [7, 7, 7, 7, 7],
         [11, 22, -1, -2, -3],

@@ -17,6 +17,14 @@ export interface EmbeddingStoreOptions {
    * that cannot run is an error (`kernel_unavailable`), never replaced by another.
    */
   readonly kernel?: KernelChoice | undefined;
+  /**
+   * `memory` reads the tables into memory of this process, in huge pages. `mmap` maps the file: ready at once, shared by all processes that
+   * map it, and the tables may be larger than memory; reads of rows that are not in the page cache wait for the disk. The file must not
+   * be changed or cut short while it is mapped. Only the native kernel maps. Default: `memory`.
+   */
+  readonly mode?: "memory" | "mmap" | undefined;
+  /** Spreads the tables (nothing else) over all NUMA nodes. Linux and the native kernel only. Default: false. */
+  readonly numaInterleave?: boolean | undefined;
   /** Reads in flight while loading. Default: twice the CPUs this process may use, at least 4. */
   readonly loadConcurrency?: number | undefined;
   /** Called while loading with the bytes in place and the bytes in all. */
@@ -77,10 +85,16 @@ export async function openEmbeddingStore(
       `loadConcurrency is ${concurrency}, expected an integer of at least 1`,
     );
   }
+  const mode = options.mode ?? "memory";
+  if (mode !== "memory" && mode !== "mmap") {
+    throw new EmbeddingError("invalid_argument", `mode is ${JSON.stringify(mode)}, expected memory or mmap`);
+  }
   const { session, handle } = await openSession(options.kernel, tables, {
     concurrency,
     onProgress: options.onProgress,
     signal: options.signal,
+    mapFiles: mode === "mmap",
+    numaInterleave: options.numaInterleave ?? false,
   });
   const infos = tables.map(({ name, rows, dim, dtype, rowBytes, outOfVocabulary }) => ({
     name,

@@ -3,6 +3,9 @@ import { attachJavascriptSession, openJavascriptSession } from "./javascript-ses
 import type { JavascriptHandle } from "./javascript-session.ts";
 import type { KernelSession } from "./kernel.ts";
 import type { LoadOptions } from "./load-tables.ts";
+import { loadNativeBinding } from "./native-binding.ts";
+import { attachNativeSession, openNativeSession } from "./native-session.ts";
+import type { NativeHandle } from "./native-session.ts";
 import type { TableInfo, TableSource } from "./table.ts";
 
 const CHOICES = ["native", "wasm", "javascript", "reference"] as const;
@@ -17,28 +20,49 @@ export interface SessionHandle {
   readonly inner: unknown;
 }
 
+export interface OpenOptions extends LoadOptions {
+  readonly mapFiles: boolean;
+  readonly numaInterleave: boolean;
+}
+
 /** Opens the tables with the kernel asked for, or else the fastest that runs here. */
 export async function openSession(
   asked: KernelChoice | undefined,
   tables: readonly TableSource[],
-  options: LoadOptions,
+  options: OpenOptions,
 ): Promise<{ session: KernelSession; handle: SessionHandle }> {
   const choice = asked ?? choiceOfEnvironment();
   if (choice !== undefined && !CHOICES.includes(choice)) {
     throw new EmbeddingError("invalid_argument", `kernel is ${JSON.stringify(choice)}, expected ${CHOICES.join(", ")}`);
   }
-  if (choice === "native" || choice === "wasm") {
-    throw new EmbeddingError("kernel_unavailable", `the ${choice} kernel is not part of this build`);
+  let whyNotNative = `${choice} was asked for`;
+  if (choice === "native" || choice === undefined) {
+    const native = loadNativeBinding();
+    if ("binding" in native) {
+      const session = await openNativeSession(native.binding, tables, options);
+      return { session, handle: { kernel: "native", inner: session.handle } };
+    }
+    if (choice === "native") {
+      const cause = new AggregateError(native.causes, native.whyNot);
+      throw new EmbeddingError("kernel_unavailable", `the native kernel cannot be loaded: ${native.whyNot}`, { cause });
+    }
+    whyNotNative = native.whyNot;
   }
+  if (options.mapFiles) {
+    throw new EmbeddingError("unsupported", `mode mmap needs the native kernel: ${whyNotNative}`);
+  }
+  if (choice === "wasm") throw new EmbeddingError("kernel_unavailable", "the wasm kernel is not part of this build");
   const kernel = choice ?? "javascript";
   const session = await openJavascriptSession(kernel, tables, options);
-  const whyNotNative = choice === undefined ? "not part of this build" : `${choice} was asked for`;
   return { session, handle: { kernel, whyNotNative, inner: session.handle } };
 }
 
 /** The same tables and the same kernel in another thread. */
 export function attachSession(tables: readonly TableInfo[], handle: SessionHandle): KernelSession {
-  return attachJavascriptSession(tables, handle.inner as JavascriptHandle);
+  if (handle.kernel !== "native") return attachJavascriptSession(tables, handle.inner as JavascriptHandle);
+  const native = loadNativeBinding();
+  if ("binding" in native) return attachNativeSession(native.binding, handle.inner as NativeHandle);
+  throw new EmbeddingError("kernel_unavailable", `the native kernel cannot be loaded: ${native.whyNot}`);
 }
 
 function choiceOfEnvironment(): KernelChoice | undefined {

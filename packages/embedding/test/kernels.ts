@@ -1,12 +1,17 @@
 import { openSession } from "../src/kernel-choice.ts";
 import type { KernelSession } from "../src/kernel.ts";
 import type { TableSource } from "../src/table.ts";
+import { loadNativeBinding } from "../src/native-binding.ts";
 import type { KernelChoice } from "../src/index.ts";
 
 /** Kernels that run on this machine. */
-export const KERNELS_TO_TEST: readonly KernelChoice[] = ["reference", "javascript"];
+export const KERNELS_TO_TEST: readonly KernelChoice[] = [
+  "reference",
+  "javascript",
+  ...("binding" in loadNativeBinding() ? (["native"] as const) : []),
+];
 
 /** A session of `kernel` over tables given in memory. */
 export async function openSessionOf(kernel: KernelChoice, tables: readonly TableSource[]): Promise<KernelSession> {
-  return (await openSession(kernel, tables, { concurrency: 2 })).session;
+  return (await openSession(kernel, tables, { concurrency: 2, mapFiles: false, numaInterleave: false })).session;
 }

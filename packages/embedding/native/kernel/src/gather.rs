@@ -1,0 +1,179 @@
+//! One call: all features of a batch.
+
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use crate::plan::Plan;
+use crate::pool::{Bags, pool_bags_of, prefetch_first};
+use crate::resolve::{Block, Resolved, resolve, resolve_block};
+use crate::simd::Level;
+use crate::store::Store;
+
+/// What became of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// All rows are written.
+    Done,
+    /// The id at this index of `ids` is refused by its table; nothing was written (unless another thread changed ids meanwhile).
+    OutOfVocabulary(usize),
+    /// `ids` is shorter than the batch needs, or the output than its rows; nothing was written.
+    TooShort,
+    /// The plan is of another store.
+    WrongStore,
+}
+
+/// Memory for pooled vectors, which other threads may read and write at the same time.
+#[derive(Clone, Copy)]
+pub struct OutputView {
+    start: *mut f32,
+    len: usize,
+}
+
+impl OutputView {
+    /// # Safety
+    /// `len` floats from `start` on may be written for as long as the view is used, and no reference to them exists.
+    pub unsafe fn new(start: *mut f32, len: usize) -> OutputView {
+        OutputView { start, len }
+    }
+}
+
+/// What calls of one thread reuse, so that they allocate nothing.
+pub struct Scratch {
+    level: Level,
+    distance: usize,
+    addresses: Vec<*const u8>,
+    cursors: Vec<usize>,
+    current: Block,
+    next: Block,
+}
+
+// SAFETY: addresses are only followed inside a call, which keeps their version.
+unsafe impl Send for Scratch {}
+
+/// How many addresses a block has, about: they and the block's output must stay in the second level cache.
+const BLOCK_ROWS: usize = 4096;
+
+/// How many rows ahead is best for 512 bytes a row: enough to cover memory's latency, few enough not to fall out of the second level
+/// cache again.
+const DISTANCE_BYTES: usize = 128 * 512;
+
+impl Scratch {
+    /// For kernels of `level`, which must be one of [`Level::available`]; else the best one is taken.
+    pub fn new(level: Level) -> Scratch {
+        let level = if Level::available().contains(&level) { level } else { Level::best() };
+        Scratch {
+            level,
+            distance: 0,
+            addresses: Vec::new(),
+            cursors: Vec::new(),
+            current: Block::default(),
+            next: Block::default(),
+        }
+    }
+
+    /// Prefetches this many rows ahead in every table; 0: as many as fit the row size.
+    pub fn set_distance(&mut self, rows: usize) {
+        self.distance = rows;
+    }
+
+    /// The instruction set in use.
+    pub fn level(&self) -> Level {
+        self.level
+    }
+}
+
+/// The first id, in their order, that is refused.
+pub fn find_out_of_vocabulary(plan: &Plan, ids: &[AtomicI32], batch: usize) -> Outcome {
+    if !fits(plan.ids_per_example, batch, ids.len()) {
+        return Outcome::TooShort;
+    }
+    for feature in &plan.features {
+        let first = batch * feature.hot_before;
+        let of_feature = &ids[first..first + batch * feature.hot_size];
+        let refused = |id: &AtomicI32| matches!(resolve(feature, id.load(Ordering::Relaxed)), Resolved::Refused);
+        if let Some(at) = of_feature.iter().position(refused) {
+            return Outcome::OutOfVocabulary(first + at);
+        }
+    }
+    Outcome::Done
+}
+
+fn fits(width: usize, count: usize, len: usize) -> bool {
+    width.checked_mul(count).is_some_and(|needed| needed <= len)
+}
+
+/// Pools a batch into rows `output_row …` of the output.
+pub fn gather(
+    store: &Store,
+    plan: &Plan,
+    scratch: &mut Scratch,
+    ids: &[AtomicI32],
+    batch: usize,
+    output: OutputView,
+    output_row: usize,
+) -> Outcome {
+    if plan.store != store.id() {
+        return Outcome::WrongStore;
+    }
+    let rows_end = output_row.checked_add(batch);
+    if !rows_end.is_some_and(|rows| fits(plan.output_width, rows, output.len)) {
+        return Outcome::TooShort;
+    }
+    let checked = find_out_of_vocabulary(plan, ids, batch);
+    if checked != Outcome::Done || batch == 0 {
+        return checked;
+    }
+    let version = store.version();
+    scratch.addresses.clear();
+    scratch.cursors.clear();
+    scratch.cursors.extend(plan.features.iter().map(|feature| batch * feature.hot_before));
+    let examples_per_block = (BLOCK_ROWS / plan.ids_per_example.max(1)).clamp(1, batch);
+    let row_bytes = plan.features.iter().map(|feature| feature.row_bytes).max().unwrap_or(1);
+    let distance = if scratch.distance > 0 { scratch.distance } else { (DISTANCE_BYTES / row_bytes).clamp(8, 512) };
+
+    // Ids are read again here: another thread may have changed them since they were checked, and an address must come from a
+    // checked id.
+    let mut resolved_to = examples_per_block;
+    let Scratch { level, addresses, cursors, current, next, .. } = scratch;
+    if let Err(at) = resolve_block(plan, &version, ids, cursors, examples_per_block, addresses, current) {
+        return Outcome::OutOfVocabulary(at);
+    }
+    // SAFETY: Scratch has levels this CPU has only.
+    unsafe { prefetch_first(*level, &addresses[..distance.min(addresses.len())], row_bytes) };
+    let mut from = 0;
+    loop {
+        let examples = resolved_to - from;
+        // The next block's addresses follow this one's, so that prefetching goes on over the boundary.
+        let next_examples = examples_per_block.min(batch - resolved_to);
+        if let Err(at) = resolve_block(plan, &version, ids, cursors, next_examples, addresses, next) {
+            return Outcome::OutOfVocabulary(at);
+        }
+        let mut start = 0;
+        for (feature, ends) in plan.features.iter().zip(current.ends.chunks_exact(examples)) {
+            let row = (output_row + from) * plan.output_width;
+            let bags = Bags {
+                addresses,
+                start,
+                ends,
+                distance,
+                dim: feature.dim,
+                row_bytes: feature.row_bytes,
+                pooling: feature.pooling,
+                // SAFETY: rows up to output_row + batch fit the output, as checked above.
+                output: unsafe { output.start.add(row + feature.column) },
+                output_stride: plan.output_width,
+            };
+            // SAFETY: the CPU has the level; addresses are of rows of this feature's table in `version`, which lives until the end of
+            // this call; ends come from `resolve_block`; the output has room, as above.
+            unsafe { pool_bags_of(*level, feature.dtype)(&bags) };
+            start = ends.last().map_or(start, |&end| end as usize);
+        }
+        if next_examples == 0 {
+            return Outcome::Done;
+        }
+        addresses.copy_within(current.rows.., 0);
+        addresses.truncate(next.rows);
+        std::mem::swap(current, next);
+        from = resolved_to;
+        resolved_to += next_examples;
+    }
+}
