@@ -22,6 +22,8 @@ import { TokenBucket } from "./token-bucket.ts";
 /** Streams that we have reset are remembered, so that what the peer sent before it knew is not an error. */
 const REMEMBERED_RESETS = 256;
 
+const keepalivePing = Buffer.from("keepaliv", "latin1");
+
 function connectionError(errorCode: number, message: string): Http2Error {
   return new Http2Error("connection", errorCode, message);
 }
@@ -125,6 +127,29 @@ export abstract class Http2Connection implements FrameSink {
     return this.ended;
   }
 
+  /** @internal The peer has sent its SETTINGS. */
+  get isSetUp(): boolean {
+    return this.settingsReceived;
+  }
+
+  /** @internal Something waits for the peer to read it, or to give window. */
+  get isStalled(): boolean {
+    return this.blocked.size > 0 || this.socket.writableLength > 0;
+  }
+
+  /** @internal Octets that were handed to the socket and taken by it. */
+  get sentBytes(): number {
+    return this.output.writtenBytes - this.socket.writableLength;
+  }
+
+  /** @internal Reads of the socket so far. */
+  reads = 0;
+
+  /** @internal A PING whose answer counts as a read. */
+  sendKeepalive(): void {
+    this.writePing(keepalivePing);
+  }
+
   /** Octets of replies that the peer has not read. */
   get queuedBytes(): number {
     return this.output.queuedBytes;
@@ -161,6 +186,7 @@ export abstract class Http2Connection implements FrameSink {
   /** @internal Octets that were read before the connection took the socket over. */
   onSocketData(chunk: Buffer): void {
     if (this.ended) return;
+    this.reads += 1;
     this.output.hold();
     try {
       const start = this.skipPreface(chunk);

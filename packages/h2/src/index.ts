@@ -15,3 +15,8 @@ export { Http2Error } from "./http2-error.ts";
 export { defaultLimits } from "./limits.ts";
 export type { ConnectionLimits } from "./limits.ts";
 export { CLIENT_PREFACE, ErrorCode, errorName } from "./protocol.ts";
+export { createServer, Http2Server } from "./server.ts";
+export type { Http2ServerOptions, ListenOptions } from "./server.ts";
+export { connect } from "./client.ts";
+export type { ConnectOptions } from "./client.ts";
+export type { KeepaliveOptions } from "./connection-keeper.ts";

@@ -13,6 +13,8 @@ export class Output {
   private readonly socket: Duplex;
   private buffer: Buffer = Buffer.allocUnsafeSlow(BUFFER_BYTES);
   private used = 0;
+  /** Octets that were handed to the socket. */
+  writtenBytes = 0;
   private scheduled = false;
   private held = false;
   private readonly flushLater: () => void;
@@ -78,6 +80,7 @@ export class Output {
     const length = end - start;
     if (length > BUFFER_BYTES / 2) {
       this.flush();
+      this.writtenBytes += length;
       this.socket.write(Buffer.copyBytesFrom(source, start, length));
       return;
     }
@@ -107,6 +110,7 @@ export class Output {
     this.used = 0;
     if (this.socket.destroyed || this.socket.writableEnded) return;
     const { buffer } = this;
+    this.writtenBytes += length;
     this.socket.write(buffer.subarray(0, length));
     if (this.socket.writableLength > 0) this.buffer = Buffer.allocUnsafeSlow(BUFFER_BYTES);
   }

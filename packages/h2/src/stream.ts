@@ -43,9 +43,14 @@ export class Http2Stream {
   /** The owner's own. */
   context: unknown = undefined;
 
-  /** @internal */ remoteEnded = false;
-  /** @internal */ localEnded = false;
-  /** @internal */ closed = false;
+  /** The peer has sent all that it will. */
+  remoteEnded = false;
+  /** We have sent all that we will. */
+  localEnded = false;
+  /** Both, or the stream was reset. */
+  closed = false;
+  /** Our header block has been sent. */
+  headersSent = false;
   /** @internal What we may still send; negative after the peer has made its window smaller. */
   sendWindowBytes: number;
   /** @internal What the peer may still send. */
@@ -93,6 +98,7 @@ export class Http2Stream {
   /** Sends an encoded header block. */
   sendHeaders(block: Uint8Array, endStream = false): void {
     if (this.localEnded) return;
+    this.headersSent = true;
     this.connection.writeHeaders(this.id, block, endStream);
     if (endStream) this.endLocal();
   }

@@ -1,0 +1,51 @@
+import net from "node:net";
+import tls from "node:tls";
+import {
+  Http2ClientConnection,
+  type ClientConnectionEvents,
+  type ClientConnectionOptions,
+} from "./client-connection.ts";
+import { ErrorCode } from "./protocol.ts";
+import { Http2Error } from "./http2-error.ts";
+
+export interface ConnectOptions extends ClientConnectionOptions, ClientConnectionEvents {
+  readonly host: string;
+  readonly port: number;
+  /** With it the connection speaks TLS and must agree on h2 by ALPN. */
+  readonly tls?: tls.ConnectionOptions;
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * Connects to an HTTP/2 server, cleartext (prior knowledge) or TLS; resolves when the transport is up. Rejects with an
+ * `Http2Error` whose `cause` is the system's error.
+ */
+export function connect(options: ConnectOptions): Promise<Http2ClientConnection> {
+  const { host, port, signal } = options;
+  return new Promise((resolve, reject) => {
+    const secure =
+      options.tls === undefined ? undefined : tls.connect({ host, port, ALPNProtocols: ["h2"], ...options.tls });
+    const socket = secure ?? net.connect({ host, port, noDelay: true });
+    const fail = (cause: unknown): void => {
+      socket.destroy();
+      signal?.removeEventListener("abort", onAbort);
+      const reason = cause instanceof Error ? cause.message : String(cause);
+      reject(
+        new Http2Error("connection", ErrorCode.CONNECT_ERROR, `cannot connect to ${host}:${port}: ${reason}`, {
+          cause,
+        }),
+      );
+    };
+    const onAbort = (): void => fail(signal?.reason);
+    if (signal?.aborted === true) return fail(signal.reason);
+    signal?.addEventListener("abort", onAbort, { once: true });
+    socket.once("error", fail);
+    return socket.once(secure === undefined ? "connect" : "secureConnect", () => {
+      if (secure !== undefined && secure.alpnProtocol !== "h2") return fail(new Error("the server does not speak h2"));
+      socket.setNoDelay(true);
+      socket.off("error", fail);
+      signal?.removeEventListener("abort", onAbort);
+      return resolve(new Http2ClientConnection(socket, options, options));
+    });
+  });
+}

@@ -1,0 +1,64 @@
+import type { Http2Stream } from "../stream.ts";
+
+/** Pieces that wait for a reader, beyond which the peer gets no more window. */
+const HIGH_WATER_BYTES = 256 * 1024;
+
+/** The body of a request as an async iterable, with back-pressure to the peer. For one reader. */
+export class BodyReader implements AsyncIterable<Uint8Array> {
+  private readonly stream: Http2Stream;
+  private readonly pieces: Buffer[] = [];
+  private waitingBytes = 0;
+  private ended = false;
+  private closed = false;
+  private error: Error | undefined = undefined;
+  private wake: (() => void) | undefined = undefined;
+
+  constructor(stream: Http2Stream) {
+    this.stream = stream;
+  }
+
+  push(piece: Buffer): void {
+    if (this.closed) return;
+    this.pieces.push(piece);
+    this.waitingBytes += piece.length;
+    if (this.waitingBytes > HIGH_WATER_BYTES) this.stream.pause();
+    this.wake?.();
+  }
+
+  end(): void {
+    this.ended = true;
+    this.wake?.();
+  }
+
+  fail(error: Error): void {
+    this.error ??= error;
+    this.wake?.();
+  }
+
+  /** Nobody reads any more: what still comes is dropped. */
+  close(): void {
+    this.closed = true;
+    this.pieces.length = 0;
+    this.waitingBytes = 0;
+    this.stream.resume();
+    this.wake?.();
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array> {
+    while (!this.closed) {
+      const piece = this.pieces.shift();
+      if (piece !== undefined) {
+        this.waitingBytes -= piece.length;
+        if (this.waitingBytes <= HIGH_WATER_BYTES / 2) this.stream.resume();
+        yield piece;
+      } else if (this.error !== undefined) {
+        throw this.error;
+      } else if (this.ended) {
+        return;
+      } else {
+        await new Promise<void>((resolve) => (this.wake = resolve));
+        this.wake = undefined;
+      }
+    }
+  }
+}

@@ -1,0 +1,187 @@
+import { create, createFileRegistry, type DescService } from "@bufbuild/protobuf";
+import {
+  FileDescriptorProtoSchema,
+  FileDescriptorSetSchema,
+  type StringValueSchema,
+  file_google_protobuf_wrappers,
+  type StringValue,
+} from "@bufbuild/protobuf/wkt";
+import { Code, ConnectError, createClient, createConnectRouter, type Client } from "@connectrpc/connect";
+import {
+  connectNodeAdapter,
+  createConnectTransport,
+  createGrpcTransport,
+  createGrpcWebTransport,
+} from "@connectrpc/connect-node";
+import { afterEach, describe, expect, test } from "vitest";
+import { createServer, type Http2Server } from "../server.ts";
+import { createConnectHandler } from "./index.ts";
+
+const string = ".google.protobuf.StringValue";
+const method = (name: string, clientStreaming: boolean, serverStreaming: boolean) => ({
+  name,
+  inputType: string,
+  outputType: string,
+  clientStreaming,
+  serverStreaming,
+});
+const registry = createFileRegistry(
+  create(FileDescriptorSetSchema, {
+    file: [
+      file_google_protobuf_wrappers.proto,
+      create(FileDescriptorProtoSchema, {
+        name: "echo.proto",
+        package: "test",
+        syntax: "proto3",
+        dependency: ["google/protobuf/wrappers.proto"],
+        service: [
+          {
+            name: "Echo",
+            method: [
+              method("Unary", false, false),
+              method("Client", true, false),
+              method("Server", false, true),
+              method("Bidi", true, true),
+            ],
+          },
+        ],
+      }),
+    ],
+  }),
+);
+const Echo = registry.getService("test.Echo") as DescService & {
+  method: Record<string, { input: typeof StringValueSchema; output: typeof StringValueSchema }>;
+};
+
+type EchoClient = {
+  unary(request: { value: string }, options?: object): Promise<StringValue>;
+  client(requests: AsyncIterable<{ value: string }>): Promise<StringValue>;
+  server(request: { value: string }): AsyncIterable<StringValue>;
+  bidi(requests: AsyncIterable<{ value: string }>): AsyncIterable<StringValue>;
+};
+
+const cancelled = Promise.withResolvers<void>();
+
+const router = createConnectRouter();
+router.service(Echo, {
+  async unary(
+    request: StringValue,
+    context: { signal: AbortSignal; responseTrailer: Headers; responseHeader: Headers },
+  ) {
+    if (request.value === "hang") {
+      await new Promise((resolve) => context.signal.addEventListener("abort", resolve));
+      cancelled.resolve();
+    }
+    if (request.value === "fail") throw new ConnectError("as asked", Code.FailedPrecondition);
+    context.responseHeader.set("x-head", "1");
+    context.responseTrailer.set("x-tail", "2");
+    return { value: request.value };
+  },
+  async client(requests: AsyncIterable<StringValue>) {
+    let value = "";
+    for await (const request of requests) value += request.value;
+    return { value };
+  },
+  async *server(request: StringValue) {
+    for (const value of request.value.split(",")) yield { value };
+  },
+  async *bidi(requests: AsyncIterable<StringValue>) {
+    for await (const request of requests) yield { value: request.value.toUpperCase() };
+  },
+} as never);
+
+const servers: Http2Server[] = [];
+afterEach(async () => {
+  await Promise.all(servers.splice(0).map((server) => server.close()));
+});
+
+async function start(): Promise<string> {
+  const server = createServer({
+    onRequest: createConnectHandler({ handlers: router.handlers }),
+    onHttp1Request: connectNodeAdapter({ routes: (each) => each.handlers.push(...router.handlers) }),
+  });
+  servers.push(server);
+  return `http://127.0.0.1:${await server.listen()}`;
+}
+
+async function* values(...given: string[]) {
+  for (const value of given) yield { value };
+}
+
+async function collect(stream: AsyncIterable<StringValue>): Promise<string[]> {
+  const all: string[] = [];
+  for await (const each of stream) all.push(each.value);
+  return all;
+}
+
+const transports = {
+  gRPC: (baseUrl: string) => createGrpcTransport({ baseUrl }),
+  "gRPC-web": (baseUrl: string) => createGrpcWebTransport({ baseUrl, httpVersion: "2" }),
+  Connect: (baseUrl: string) => createConnectTransport({ baseUrl, httpVersion: "2" }),
+  "Connect over HTTP/1.1": (baseUrl: string) => createConnectTransport({ baseUrl, httpVersion: "1.1" }),
+};
+
+describe.each(Object.entries(transports))("%s", (name, transport) => {
+  const connectTo = async () =>
+    createClient(Echo, transport(await start())) as unknown as EchoClient & Client<DescService>;
+
+  test("unary, with headers and trailers", async () => {
+    const client = await connectTo();
+    const seen: string[] = [];
+    const options = {
+      onHeader: (header: Headers) => seen.push(`${header.get("x-head")}`),
+      onTrailer: (trailer: Headers) => seen.push(`${trailer.get("x-tail")}`),
+    };
+    expect((await client.unary({ value: "hello" }, options)).value).toBe("hello");
+    expect(seen).toEqual(["1", "2"]);
+  });
+
+  test("a message of three megabytes", async () => {
+    const client = await connectTo();
+    const value = "x".repeat(3_000_000);
+    expect((await client.unary({ value })).value).toBe(value);
+  });
+
+  test("an error with its code and message", async () => {
+    const client = await connectTo();
+    await expect(client.unary({ value: "fail" })).rejects.toMatchObject({
+      code: Code.FailedPrecondition,
+      rawMessage: "as asked",
+    });
+  });
+
+  test("client streaming", async () => {
+    expect((await (await connectTo()).client(values("a", "b", "c"))).value).toBe("abc");
+  });
+
+  test("server streaming", async () => {
+    expect(await collect((await connectTo()).server({ value: "a,b,c" }))).toEqual(["a", "b", "c"]);
+  });
+
+  // HTTP/1.1 has no bidirectional streams.
+  if (name.endsWith("1.1")) return;
+
+  test("bidirectional streaming", async () => {
+    expect(await collect((await connectTo()).bidi(values("a", "b")))).toEqual(["A", "B"]);
+  });
+});
+
+test("a call that the client gives up is cancelled in the handler", async () => {
+  const client = createClient(Echo, createGrpcTransport({ baseUrl: await start() })) as unknown as EchoClient;
+  const abort = new AbortController();
+  const call = client.unary({ value: "hang" }, { signal: abort.signal });
+  // The server has the call once it has answered a later one on the same connection.
+  await client.unary({ value: "later" });
+  abort.abort();
+  await expect(call).rejects.toMatchObject({ code: Code.Canceled });
+  await cancelled.promise;
+});
+
+test("an unknown path is answered 404", async () => {
+  const baseUrl = await start();
+  const client = createClient(
+    Echo,
+    createConnectTransport({ baseUrl: `${baseUrl}/elsewhere`, httpVersion: "2" }),
+  ) as unknown as EchoClient;
+  await expect(client.unary({ value: "x" })).rejects.toMatchObject({ code: Code.Unimplemented });
+});

@@ -1,0 +1,129 @@
+import { ConnectError } from "@connectrpc/connect";
+import type { UniversalHandler, UniversalServerRequest, UniversalServerResponse } from "@connectrpc/connect/protocol";
+import { encodeHeaderBlock, type HeaderField } from "../hpack-encoder.ts";
+import { ErrorCode } from "../protocol.ts";
+import type { Http2Stream, StreamHandler } from "../stream.ts";
+import { BodyReader } from "./body-reader.ts";
+import { codeFromReset } from "./reset-code.ts";
+
+export interface ConnectHandlerOptions {
+  /** Handlers of a `createConnectRouter()`. */
+  readonly handlers: readonly UniversalHandler[];
+  /** "http" (the default) or "https": what the requests' URLs say. */
+  readonly scheme?: "http" | "https";
+  /** An error that the client can no longer be told of. */
+  readonly onFailure?: (error: unknown, path: string) => void;
+  /** Whoever takes requests for paths that no handler has; 404 by default. */
+  readonly fallback?: (stream: Http2Stream) => StreamHandler;
+}
+
+/** What one call needs beside its stream. */
+interface Call {
+  readonly body: BodyReader;
+  readonly abort: AbortController;
+  writable: (() => void) | undefined;
+}
+
+const notFound = encodeHeaderBlock([[":status", "404"]]);
+const internalError = encodeHeaderBlock([[":status", "500"]]);
+
+/**
+ * Serves Connect's universal handlers (gRPC, gRPC-web and Connect) over this package's connections: give the result as
+ * `onRequest` to a server.
+ */
+export function createConnectHandler(options: ConnectHandlerOptions): (stream: Http2Stream) => StreamHandler {
+  const { scheme = "http", onFailure } = options;
+  const handlers = new Map(options.handlers.map((handler) => [handler.requestPath, handler]));
+  const discard: StreamHandler = { body: "pieces" };
+  const fallback =
+    options.fallback ??
+    ((stream: Http2Stream): StreamHandler => {
+      stream.respond(notFound);
+      return discard;
+    });
+
+  const streamHandler: StreamHandler = {
+    body: "pieces",
+    onData: (stream, piece) => callOf(stream).body.push(piece),
+    onEnd: (stream) => callOf(stream).body.end(),
+    onWritable: (stream) => callOf(stream).writable?.(),
+    onReset(stream, errorCode) {
+      const call = callOf(stream);
+      const error = new ConnectError("the call was cancelled", codeFromReset(errorCode));
+      call.body.fail(error);
+      call.abort.abort(error);
+      call.writable?.();
+    },
+  };
+
+  async function serve(handler: UniversalHandler, stream: Http2Stream, call: Call): Promise<void> {
+    try {
+      await send(stream, call, await handler(toUniversalRequest(stream, call, scheme)));
+    } catch (error) {
+      if (stream.closed) return;
+      onFailure?.(error, handler.requestPath);
+      if (stream.headersSent) stream.reset(ErrorCode.INTERNAL_ERROR);
+      else stream.respond(internalError);
+    } finally {
+      call.body.close();
+      // Whoever waits for the signal must not wait for ever.
+      call.abort.abort();
+    }
+  }
+
+  return (stream) => {
+    const path = (stream.headers?.get(":path") ?? "").split("?", 1)[0] as string;
+    const handler = handlers.get(path);
+    if (handler === undefined) return fallback(stream);
+    const call: Call = { body: new BodyReader(stream), abort: new AbortController(), writable: undefined };
+    stream.context = call;
+    void serve(handler, stream, call);
+    return streamHandler;
+  };
+}
+
+function callOf(stream: Http2Stream): Call {
+  return stream.context as Call;
+}
+
+function toUniversalRequest(stream: Http2Stream, call: Call, scheme: string): UniversalServerRequest {
+  const header = new Headers();
+  let authority = "localhost";
+  let method = "";
+  let path = "/";
+  for (const [name, value] of stream.headers ?? []) {
+    if (name === ":authority" || (name === "host" && authority === "localhost")) authority = value;
+    else if (name === ":method") method = value;
+    else if (name === ":path") path = value;
+    else if (!name.startsWith(":")) header.append(name, value);
+  }
+  // Connect makes a URL of it: an authority that is none must not fail the call.
+  const base = URL.canParse(`${scheme}://${authority}/`) ? `${scheme}://${authority}` : `${scheme}://localhost`;
+  return { httpVersion: "2.0", url: base + path, method, header, body: call.body, signal: call.abort.signal };
+}
+
+async function send(stream: Http2Stream, call: Call, answer: UniversalServerResponse): Promise<void> {
+  const fields: HeaderField[] = [[":status", String(answer.status)], ...fieldsOf(answer.header)];
+  let headersSent = false;
+  const sendHead = (endStream: boolean): void => {
+    stream.sendHeaders(encodeHeaderBlock(fields), endStream);
+    headersSent = true;
+  };
+  if (answer.body !== undefined) {
+    for await (const piece of answer.body) {
+      if (stream.closed) return;
+      // With the first piece, so that both leave in one write.
+      if (!headersSent) sendHead(false);
+      if (!stream.sendData(piece)) await new Promise<void>((resolve) => (call.writable = resolve));
+    }
+  }
+  // The trailer is known only when the body has ended.
+  const trailer = fieldsOf(answer.trailer);
+  if (!headersSent) sendHead(trailer.length === 0);
+  if (trailer.length > 0) stream.sendTrailers(encodeHeaderBlock(trailer));
+  else if (!stream.localEnded) stream.sendData(new Uint8Array(), true);
+}
+
+function fieldsOf(headers: Headers | undefined): HeaderField[] {
+  return headers === undefined ? [] : [...headers].map(([name, value]) => [name, value] as const);
+}
