@@ -39,7 +39,7 @@ export async function main(
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
     if (signal.aborted) {
-      output.err.write("interrupted; what was written is deleted\n");
+      output.err.write("interrupted; nothing is left behind\n");
       return 130;
     }
     output.err.write(`error: ${error instanceof Error ? error.message : String(error)}\n`);

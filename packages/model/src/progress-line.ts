@@ -7,6 +7,8 @@ export interface ProgressOutput {
 /** On a terminal the line is redrawn this often, elsewhere a new line is written. */
 const TERMINAL_INTERVAL_MS = 100;
 const LOG_INTERVAL_MS = 2000;
+/** Before this much time a speed says nothing. */
+const SPEED_FROM_MS = 500;
 const ERASE_LINE = "\r\u001B[2K";
 
 /** Shows how far a long task over bytes is, and when it will be done. */
@@ -46,7 +48,7 @@ export function describeProgress(doneBytes: number, totalBytes: number, elapsedM
   const gigabytes = (bytes: number): string => (bytes / 1e9).toFixed(bytes < 1e8 ? 3 : 1);
   const percent = totalBytes > 0 ? Math.floor((100 * doneBytes) / totalBytes) : 100;
   const text = `${gigabytes(doneBytes)} of ${gigabytes(totalBytes)} GB (${percent} %)`;
-  if (elapsedMs <= 0 || doneBytes <= 0) return text;
+  if (elapsedMs < SPEED_FROM_MS || doneBytes <= 0) return text;
   const bytesPerMs = doneBytes / elapsedMs;
   const leftS = Math.ceil((totalBytes - doneBytes) / bytesPerMs / 1000);
   return `${text}, ${Math.round((bytesPerMs * 1000) / 1e6)} MB/s, ${leftS} s left`;
