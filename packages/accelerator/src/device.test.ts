@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { openDevice, type Device, type NamedTensors } from "@dlrm/accelerator";
 import {
   BUCKETS,
@@ -22,10 +22,10 @@ afterAll(() => folder.remove());
 // What every device promises, whatever runs behind it.
 describe.each(["onnxruntime", "simulated", "reference"] as const)("a device of kind %s", (kind) => {
   let device: Device;
-  beforeEach(async () => {
+  beforeAll(async () => {
     device = await openDevice(specOf(kind, modelPath));
   });
-  afterEach(() => device.close());
+  afterAll(() => device.close());
 
   test("says what it is", () => {
     expect(device.kind).toBe(kind);
@@ -80,11 +80,12 @@ describe.each(["onnxruntime", "simulated", "reference"] as const)("a device of k
   });
 
   test("counts calls, rows and padding", async () => {
+    const counted = await openDevice(specOf(kind, modelPath));
     const batch = makeBatch(8);
-    await device.execute(8, batch.inputs, batch.outputs, { rows: 5 });
-    await device.execute(8, batch.inputs, batch.outputs, { rows: 8 });
-    await device.execute(1, batch.inputs, batch.outputs);
-    const { busyMicros, byBucket, ...counts } = device.stats;
+    await counted.execute(8, batch.inputs, batch.outputs, { rows: 5 });
+    await counted.execute(8, batch.inputs, batch.outputs, { rows: 8 });
+    await counted.execute(1, batch.inputs, batch.outputs);
+    const { busyMicros, byBucket, ...counts } = counted.stats;
     expect(counts).toEqual({ executions: 3, failures: 0, cancellations: 0, rows: 14, paddedRows: 3, inFlight: 0 });
     expect(byBucket.map(({ bucket, executions, rows }) => ({ bucket, executions, rows }))).toEqual([
       { bucket: 1, executions: 1, rows: 1 },
@@ -92,6 +93,7 @@ describe.each(["onnxruntime", "simulated", "reference"] as const)("a device of k
     ]);
     expect(busyMicros).toBeGreaterThan(0);
     expect(byBucket.reduce((sum, bucket) => sum + bucket.busyMicros, 0)).toBeCloseTo(busyMicros, 6);
+    await counted.close();
   });
 
   test("refuses a batch size that is no bucket", async () => {
@@ -164,14 +166,15 @@ describe.each(["onnxruntime", "simulated", "reference"] as const)("a device of k
   });
 
   test("lets accepted calls end when it is closed, and refuses later ones", async () => {
+    const closing = await openDevice(specOf(kind, modelPath));
     const batches = [makeBatch(8, 1), makeBatch(8, 2)];
-    const calls = batches.map((batch) => device.execute(8, batch.inputs, batch.outputs));
-    const closed = device.close();
-    await expect(device.execute(8, batches[0]!.inputs, batches[0]!.outputs)).rejects.toMatchObject({
+    const calls = batches.map((batch) => closing.execute(8, batch.inputs, batch.outputs));
+    const closed = closing.close();
+    await expect(closing.execute(8, batches[0]!.inputs, batches[0]!.outputs)).rejects.toMatchObject({
       code: "closed",
-      message: `${device.name} is closed`,
+      message: `${closing.name} is closed`,
     });
-    await Promise.all([...calls, closed, device.close()]);
+    await Promise.all([...calls, closed, closing.close()]);
     for (const batch of batches) {
       expect(maxDifference(batch.outputs.scores, expectedScores(batch, 8))).toBeLessThan(1e-6);
     }

@@ -37,6 +37,18 @@ async function checkReadable(modelPath: string): Promise<void> {
   }
 }
 
+/** Because onnxruntime leaves out a provider that its build lacks, as long as it has another of the list. */
+function checkProviders(ort: typeof OnnxRuntime, executionProviders: readonly string[]): void {
+  const built = ort.listSupportedBackends().map(({ name }) => name);
+  const missing = executionProviders.filter((name) => !built.includes(name));
+  if (missing.length > 0) {
+    throw new AcceleratorError(
+      "provider_unavailable",
+      `onnxruntime-node has no execution provider ${missing.join(", ")} on ${process.platform}-${process.arch}; it has ${built.join(", ")}`,
+    );
+  }
+}
+
 async function createSession(ort: typeof OnnxRuntime, settings: OnnxRuntimeSettings): Promise<InferenceSession> {
   const { modelPath, numThreads, executionProviders, sessionConfig } = settings;
   try {
@@ -50,13 +62,12 @@ async function createSession(ort: typeof OnnxRuntime, settings: OnnxRuntimeSetti
       logSeverityLevel: 3,
     });
   } catch (error) {
-    const providers = executionProviders.join(", ");
-    if (executionProviders.some((name) => name !== "cpu") && !isAboutTheModel(error)) {
-      const has = ort.listSupportedBackends().map(({ name }) => name);
+    const accelerated = executionProviders.filter((name) => name !== "cpu");
+    if (accelerated.length > 0 && !isAboutTheModel(error)) {
       throw AcceleratorError.from(
         error,
         "provider_unavailable",
-        `execution providers ${providers} can't be had here (this build of onnxruntime-node has ${has.join(", ")})`,
+        `execution provider ${accelerated.join(", ")} can't be had here`,
       );
     }
     throw AcceleratorError.from(error, "model_invalid", `onnxruntime can't load ${modelPath}`);
@@ -127,6 +138,7 @@ export class OnnxRuntimeBackend implements Backend<Tensor> {
   static async open(settings: OnnxRuntimeSettings): Promise<OnnxRuntimeBackend> {
     const ort = loadOnnxRuntime();
     await checkReadable(settings.modelPath);
+    checkProviders(ort, settings.executionProviders);
     const session = await createSession(ort, settings);
     try {
       return new OnnxRuntimeBackend(ort, session, settings);

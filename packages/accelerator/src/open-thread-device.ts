@@ -1,6 +1,7 @@
 import { MessageChannel, Worker } from "node:worker_threads";
 import type { Device, OpenProgress } from "./device.ts";
 import type { CallerSettings, ThreadSettings } from "./device-spec.ts";
+import { endThread } from "./end-thread.ts";
 import { AcceleratorError, fromErrorRecord } from "./errors.ts";
 import { ThreadDevice } from "./thread-device.ts";
 import type { OpeningMessage, ThreadData, ThreadReady } from "./thread-protocol.ts";
@@ -31,9 +32,7 @@ export async function openThreadDevice(settings: ThreadSettings & CallerSettings
     return new ThreadDevice({ kind, buckets, maxQueuedCalls, callTimeoutMs, worker, letters, ready });
   } catch (error) {
     letters.close();
-    // Not awaited: a thread stuck in native code ends when that does.
-    worker.unref();
-    void worker.terminate();
+    await endThread(worker);
     throw error;
   }
 }

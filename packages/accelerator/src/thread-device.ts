@@ -4,6 +4,7 @@ import { BufferNumbers } from "./buffer-table.ts";
 import { CallChecker, cancelled, queueFull, type CheckedCall } from "./call-checker.ts";
 import { CALL_CANCELLED, CALL_DONE, CallRing } from "./call-ring.ts";
 import type { Device, DeviceStats, ExecuteOptions, NamedTensors, TensorSpec, WarmUpReport } from "./device.ts";
+import { endThread } from "./end-thread.ts";
 import { AcceleratorError, fromErrorRecord } from "./errors.ts";
 import { StatsCounter } from "./stats-counter.ts";
 import type { LetterToCaller, LetterToThread, ThreadReady } from "./thread-protocol.ts";
@@ -36,9 +37,6 @@ type State =
   | { readonly status: "open" }
   | { readonly status: "closing" }
   | { readonly status: "lost"; readonly error: AcceleratorError };
-
-/** How long `close` waits for the thread of a lost device, which may be stuck in native code that nothing can stop. */
-const LOST_THREAD_GRACE_MS = 1000;
 
 /** setTimeout takes no longer delay. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
@@ -253,7 +251,7 @@ export class ThreadDevice implements Device {
     }
     this.#handled = this.#submitted;
     this.#ring.abandon();
-    this.#discardThread();
+    void this.#discardThread();
   }
 
   #onExit(exitCode: number, failure: unknown): void {
@@ -266,13 +264,9 @@ export class ThreadDevice implements Device {
     this.#lose(new AcceleratorError("device_lost", message, { cause: failure }));
   }
 
-  #discardThread(): void {
+  async #discardThread(): Promise<void> {
     this.#letters.close();
-    void this.#worker.terminate();
-    const timer = setTimeout(() => {
-      this.#worker.unref();
-      this.#ended.resolve();
-    }, LOST_THREAD_GRACE_MS);
-    void this.#ended.promise.then(() => clearTimeout(timer));
+    await endThread(this.#worker);
+    this.#ended.resolve();
   }
 }
