@@ -64,7 +64,7 @@ export async function openBundle(
   return { bundle: { dir: root, name, version, seed, spec, buckets, paths: bundlePaths(root) }, manifest, text };
 }
 
-export function bundlePaths(dir: string): Bundle["paths"] {
+function bundlePaths(dir: string): Bundle["paths"] {
   return {
     tables: path.join(dir, BUNDLE_FILES.tables),
     dense: path.join(dir, BUNDLE_FILES.dense),

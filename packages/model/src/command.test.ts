@@ -193,6 +193,7 @@ test("help goes to standard output, with code 0; no command is wrong usage", asy
   const help = await run("--help");
   expect(help).toMatchObject({ code: 0, err: "" });
   expect(help.out).toMatch(/export .*\n.*\n?.*verify .*\n?.*\n.*info /s);
+  expect((await run("--version")).out).toMatch(/^\d+\.\d+\.\d+\n$/);
   expect((await run()).code).toBe(2);
   expect((await run("exprot")).err).toMatch(/unknown command 'exprot'\n\(Did you mean export\?\)/);
 });

@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { Command, CommanderError, InvalidArgumentError, Option } from "commander";
 import { readBundle } from "./bundle.ts";
@@ -50,6 +51,7 @@ export async function main(
 function program({ out, err }: CommandOutput, signal: AbortSignal): Command {
   const command = new Command("dlrm-model")
     .description("Makes, checks and describes bundles: DLRM models on disk.")
+    .version(packageVersion())
     .exitOverride()
     .configureOutput({ writeOut: (text) => out.write(text), writeErr: (text) => err.write(text) });
 
@@ -125,6 +127,11 @@ function program({ out, err }: CommandOutput, signal: AbortSignal): Command {
     });
 
   return command;
+}
+
+function packageVersion(): string {
+  const text = readFileSync(new URL("../package.json", import.meta.url), "utf8");
+  return (JSON.parse(text) as { readonly version: string }).version;
 }
 
 async function specOf(flags: ExportFlags): Promise<ModelSpec> {

@@ -20,10 +20,10 @@ export interface SafetensorsHeader {
 }
 
 /** Names of tensors that only fill the gap before the next aligned one; readers leave them out. */
-export const PADDING_PREFIX = "__padding_";
+const PADDING_PREFIX = "__padding_";
 
 /** Largest header the format's own library accepts. */
-export const MAX_HEADER_BYTES = 100_000_000;
+const MAX_HEADER_BYTES = 100_000_000;
 
 /** The first tensor starts at a multiple of this at least: a cache line. */
 const MIN_DATA_ALIGN_BYTES = 64;

@@ -14,7 +14,7 @@ export interface TableChunk {
 }
 
 /** Large enough that messages between threads do not count, small enough that a few fit in the caches' reach. */
-export const CHUNK_BYTES: number = 4 << 20;
+const CHUNK_BYTES = 4 << 20;
 
 /** Cuts the tables into chunks of at most `chunkBytes` (at least a row each), in the order of the file. */
 export function* tableChunks(
@@ -38,7 +38,7 @@ export function* tableChunks(
 }
 
 /** Rows are uniform in ±bound, so that a sum of `hotSize` of them has the variance of one in ±0.5. */
-export function tableBound(hotSize: number): number {
+function tableBound(hotSize: number): number {
   return 0.5 / Math.sqrt(hotSize);
 }
 

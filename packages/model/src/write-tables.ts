@@ -6,7 +6,7 @@ import { largestChunkBytes, tableChunks, type TableChunk } from "./table-chunks.
 import { localFiller, workerFiller, type TableFiller } from "./table-fillers.ts";
 
 /** Tables start at multiples of this, a page, so that they can be mapped and advised one by one. */
-export const TABLE_ALIGN_BYTES = 4096;
+const TABLE_ALIGN_BYTES = 4096;
 
 /** Below this a thread takes longer to start than the tables to make. */
 const WORKERS_FROM_BYTES = 64 << 20;
