@@ -18,7 +18,9 @@ if (process.argv[2] === "serve") {
   const [transport = "lean", requestSize = "1", concurrency = "64", connections = "64"] = process.argv.slice(2);
   const cpus = allowedCpus() ?? [];
   const server = fork(fileURLToPath(import.meta.url), ["serve"], {
-    ...(cpus.length > 1 ? { execPath: "taskset", execArgv: ["-c", String(cpus[0]), process.execPath, ...process.execArgv] } : {}),
+    ...(cpus.length > 1
+      ? { execPath: "taskset", execArgv: ["-c", String(cpus[0]), process.execPath, ...process.execArgv] }
+      : {}),
   });
   const port = await new Promise<number>((resolve) => server.once("message", (message) => resolve(Number(message))));
   const result = await runLoad({

@@ -1,0 +1,122 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { describe, expect, test } from "vitest";
+import { type FakeServer, startFakeServer } from "../test/fake-server.ts";
+import { parseArgs } from "./arguments.ts";
+
+const cli = fileURLToPath(new URL("cli.ts", import.meta.url));
+const shapeFile = fileURLToPath(new URL("../test/shape.json", import.meta.url));
+
+function start(...args: string[]) {
+  const child = spawn(process.execPath, ["--conditions=@dlrm/source", cli, ...args], {
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const output = { stdout: "", stderr: "" };
+  child.stdout.setEncoding("utf8").on("data", (text: string) => (output.stdout += text));
+  child.stderr.setEncoding("utf8").on("data", (text: string) => (output.stderr += text));
+  const ended = once(child, "close").then(([code]) => ({ code: code as number | null, ...output }));
+  return { child, ended };
+}
+
+/** Settles once every connection is gone, which is when the load processes are. */
+async function closedAll(server: FakeServer): Promise<number> {
+  await Promise.all(
+    server.connections.map(({ socket }) => new Promise<void>((resolve) => socket.on("close", () => resolve()))),
+  );
+  return server.connections.length;
+}
+
+describe("dlrm-loadgen", () => {
+  test("wrong usage is exit code 2, with the nearest flag", async () => {
+    const { code, stderr } = await start("127.0.0.1:1", "--concurency", "3").ended;
+    expect(code).toBe(2);
+    expect(stderr).toContain("unknown option '--concurency'");
+    expect(stderr).toContain("--concurrency");
+  });
+
+  test("a server that is not there is exit code 1, said in one line", async () => {
+    const { code, stderr, stdout } = await start("127.0.0.1:1").ended;
+    expect([code, stdout]).toEqual([1, ""]);
+    expect(stderr).toContain("dlrm-loadgen: cannot connect to 127.0.0.1:1: connect ECONNREFUSED 127.0.0.1:1");
+  });
+
+  test("Ctrl-C ends the run with exit code 130 and no process behind", async () => {
+    const loaded = Promise.withResolvers<void>();
+    const server = await startFakeServer(({ connection, streamId }) => {
+      connection.answer(streamId);
+      loaded.resolve();
+    });
+    const { child, ended } = start(`127.0.0.1:${server.port}`, "--shape", shapeFile, "-d", "600", "-c", "2");
+    await loaded.promise;
+    const gone = closedAll(server);
+    child.kill("SIGINT");
+    const { code, stderr } = await ended;
+    expect(code).toBe(130);
+    expect(stderr).toContain("dlrm-loadgen: interrupted");
+    expect(await gone).toBeGreaterThan(0);
+    await server.close();
+  });
+
+  test("load processes end when the command is killed", async () => {
+    const loaded = Promise.withResolvers<void>();
+    const server = await startFakeServer(({ connection, streamId }) => {
+      connection.answer(streamId);
+      loaded.resolve();
+    });
+    const { child } = start(`127.0.0.1:${server.port}`, "--shape", shapeFile, "-d", "600");
+    await loaded.promise;
+    const gone = closedAll(server);
+    child.kill("SIGKILL");
+    expect(await gone).toBeGreaterThan(0);
+    await server.close();
+  });
+
+  test("a run writes its result as JSON and says the main figures on stderr", async () => {
+    const server = await startFakeServer(({ connection, streamId }) => connection.answer(streamId));
+    const args = ["--shape", shapeFile, "-d", "0.3", "-w", "0", "--rate", "200", "--processes", "1", "-b", "4"];
+    const { code, stdout, stderr } = await start(`127.0.0.1:${server.port}`, ...args).ended;
+    await server.close();
+    const result = JSON.parse(stdout) as { examples: number; requests: number; verdict: { valid: boolean } };
+    expect(result.examples).toBe(result.requests * 4);
+    expect(code).toBe(result.verdict.valid ? 0 : 1);
+    expect(stderr).toContain("open loop, 200 req/s, 4 examples a request, 64 connections, 1 processes");
+    expect(stderr).toContain("errors      none");
+  });
+});
+
+describe("parseArgs", () => {
+  test("every flag reaches the run", () => {
+    const args = parseArgs(
+      `[::1]:8500 --rate 1000 -b 16 -d 5 -w 1 --connections 8 --processes 2 --cpus 1 --seed 9 --id-distribution zipf:1.05
+       --model m --shape ${shapeFile} --id-type int64 --transport node --pool-examples 100 --max-in-flight 50
+       --deadline 20 --drain 3 -o out.json`.split(/\s+/),
+    );
+    expect(args).toEqual({
+      kind: "run",
+      output: "out.json",
+      shape: JSON.parse(readFileSync(shapeFile, "utf8")) as unknown,
+      options: {
+        host: "::1",
+        port: 8500,
+        mode: { kind: "open", offeredRps: 1000 },
+        requestSize: 16,
+        durationS: 5,
+        warmupS: 1,
+        connections: 8,
+        processes: 2,
+        cpus: "1",
+        seed: 9,
+        idDistribution: { zipf: 1.05 },
+        model: "m",
+        idType: "int64",
+        transport: "node",
+        poolExamples: 100,
+        maxInFlight: 50,
+        deadlineMs: 20,
+        drainS: 3,
+      },
+    });
+  });
+});
