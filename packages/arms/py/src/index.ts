@@ -1,3 +1,4 @@
+export { arm } from "./arm.ts";
 export { ArmPyError } from "./arm-py-error.ts";
 export type { ArmPyErrorCode } from "./arm-py-error.ts";
 export { ensurePythonEnvironment, pythonEnvironment, pythonSourceDir } from "./python-environment.ts";

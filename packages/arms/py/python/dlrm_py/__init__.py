@@ -1,0 +1,1 @@
+"""A ranking-model server in Python: grpcio, NumPy and JAX."""
