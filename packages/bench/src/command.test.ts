@@ -1,0 +1,95 @@
+import { existsSync, mkdtempSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { beforeEach, describe, expect, it } from "vitest";
+import { fakeArm } from "../test/fake-arm.ts";
+import { runCommand } from "./command.ts";
+import { Progress } from "./progress.ts";
+
+const neverCalled = (): never => {
+  throw new Error("not to be called");
+};
+
+let currentDir: string;
+let out: string;
+let err: string;
+
+beforeEach(() => {
+  currentDir = mkdtempSync(path.join(tmpdir(), "bench-command-"));
+  out = "";
+  err = "";
+});
+
+function command(...args: string[]): Promise<number> {
+  return runCommand({
+    args,
+    currentDir,
+    arms: [fakeArm("engine"), fakeArm("engine-batch"), fakeArm("py", { family: "python" })],
+    machine: { cpus: [0, 1], memoryBytes: 1e9, taskset: "/usr/bin/taskset" },
+    progress: new Progress({ write: () => undefined }),
+    stdout: (text) => (out += text),
+    stderr: (text) => (err += text),
+    signal: new AbortController().signal,
+    dependencies: {
+      measure: neverCalled,
+      prepareBundle: neverCalled,
+      openReference: neverCalled,
+      describeEnvironment: neverCalled,
+      leaveServerCpus: neverCalled,
+      drainMs: 1,
+    },
+  });
+}
+
+describe("dlrm-bench --dry_run", () => {
+  const args =
+    "--dry-run --platform sim --arms engine,py --concurrencies 1 --request-batch-sizes=1,16 --duration 5 --repeats 2";
+
+  it("prints every step with its command and the duration, and starts nothing", async () => {
+    expect(await command(...args.split(" "))).toBe(0);
+    expect(err).toBe("");
+    const lines = out.trimEnd().split("\n");
+    const steps = lines.filter((line) => line.startsWith("["));
+    // 1 model, 2 prepare, and start, 2 parity, 2 load, stop of 2 arms in 2 repeats, report.
+    expect(steps).toHaveLength(28);
+    expect(lines).toHaveLength(28 * 2 + 2);
+    expect(lines[1]).toBe(`    dlrm-model export --preset dcnv2-6m --out ${currentDir}/bench-work/bundles/dcnv2-6m`);
+    expect(out).toMatch(
+      /py, repeat 1: start .*\n {4}\/usr\/bin\/taskset -c 0 .*fake-server\.ts --port PORT --mode ok\n/,
+    );
+    expect(out).toMatch(/load, B_req 16, C 1 \(about 8 s\)\n {4}\/usr\/bin\/taskset -c 1 .*"concurrency":1/);
+    expect(lines.at(-1)).toMatch(/^28 steps, about \d+ min\. Nothing was started\.$/);
+    expect(existsSync(path.join(currentDir, "bench-work"))).toBe(false);
+  });
+
+  it("lists the smoke run", async () => {
+    expect(await command("--smoke", "--arms", "engine", "--dry_run")).toBe(0);
+    expect(out).toContain("bench-work/bundles/dcnv2-smoke");
+  });
+});
+
+describe("wrong usage", () => {
+  it("names the nearest flag", async () => {
+    expect(await command("--request-batch-size", "1")).toBe(2);
+    expect(err).toContain("unknown option '--request_batch_size'\n(Did you mean --request_batch_sizes?)");
+  });
+
+  it("names every wrong value at once", async () => {
+    expect(await command("--platform", "gpu", "--duration", "x")).toBe(2);
+    expect(err).toBe(
+      'dlrm-bench: --platform: expected one of cpu, cuda, tpu, sim, got "gpu"\n--duration: expected a number of at least 0.1, got "x"\n',
+    );
+  });
+
+  it("refuses arguments that are no flags, and flags without their value", async () => {
+    expect(await command("engine")).toBe(2);
+    expect(await command("--arms")).toBe(2);
+    expect(err).toContain("--arms <list>");
+  });
+});
+
+it("--help names every flag and ends well", async () => {
+  expect(await command("--help")).toBe(0);
+  expect(out).toContain("--request_batch_sizes <list>");
+  expect(out).toContain("Example:");
+});

@@ -1,0 +1,86 @@
+import path from "node:path";
+import type { Arm, ArmCommand } from "@dlrm/arm-contract";
+import type { ModelSpec } from "@dlrm/model";
+import { childEntry } from "./child-entry.ts";
+import { formatCpuList } from "./cpu-list.ts";
+import { loadTask } from "./load-options.ts";
+import type { Machine } from "./machine.ts";
+import { pinned } from "./pinning.ts";
+import type { LoadStep } from "./plan.ts";
+import type { BenchSettings } from "./settings.ts";
+import { shellText } from "./shell-text.ts";
+
+export const HOST = "127.0.0.1";
+
+/** `<work_dir>/bundles/<preset>[-<cap>]`. */
+export function bundleDir({ workDir, preset, maxVocabSize }: BenchSettings): string {
+  return path.join(workDir, "bundles", maxVocabSize === undefined ? preset : `${preset}-${maxVocabSize}`);
+}
+
+/** What arms keep between runs. */
+export function cacheDir({ workDir }: BenchSettings): string {
+  return path.join(workDir, "cache");
+}
+
+/** The server of an arm, pinned where that is possible. */
+export function serverCommand(settings: BenchSettings, machine: Machine, arm: Arm, port: number): ArmCommand {
+  const command = arm.command({
+    bundleDir: bundleDir(settings),
+    host: HOST,
+    port,
+    platform: settings.platform,
+    numThreads: settings.numThreads,
+    numProcesses: settings.numProcesses,
+    maxBatchSize: settings.maxBatchSize,
+    cacheDir: cacheDir(settings),
+  });
+  return pinned(command, settings.serverCpus, machine.taskset);
+}
+
+/** The export that `model` does, as a command. */
+export function exportCommandText(settings: BenchSettings): string {
+  const cap = settings.maxVocabSize === undefined ? [] : ["--max-vocab-size", String(settings.maxVocabSize)];
+  return shellText({
+    file: "dlrm-model",
+    args: ["export", "--preset", settings.preset, ...cap, "--out", bundleDir(settings)],
+    env: {},
+  });
+}
+
+/** The load process of a step; the features of the model are left out of the text. */
+export function loadCommandText(settings: BenchSettings, machine: Machine, spec: ModelSpec, step: LoadStep): string {
+  const { shape: _, ...task } = loadTask(settings, machine, spec, step, { host: HOST, port: 0 });
+  const short = { ...task, port: "PORT", shape: `of ${spec.name}` };
+  const command = {
+    file: process.execPath,
+    args: [...process.execArgv, childEntry("load-child"), JSON.stringify(short)],
+    env: {},
+  };
+  return shellText(pinned(command, settings.clientCpus, machine.taskset));
+}
+
+/** What `dlrm-bench` was asked for, with every default filled in. */
+export function benchCommandText(settings: BenchSettings): string {
+  const { idDistribution } = settings;
+  const args = [
+    ["--platform", settings.platform],
+    ["--preset", settings.preset],
+    ...(settings.maxVocabSize === undefined ? [] : [["--max_vocab_size", String(settings.maxVocabSize)]]),
+    ["--arms", settings.arms.join(",")],
+    ["--request_batch_sizes", settings.requestBatchSizes.join(",")],
+    ["--concurrencies", settings.concurrencies.join(",")],
+    ["--duration", String(settings.durationS)],
+    ["--warmup", String(settings.warmupS)],
+    ["--repeats", String(settings.repeats)],
+    ["--connections", String(settings.connections)],
+    ["--server_cpus", formatCpuList(settings.serverCpus)],
+    ["--client_cpus", formatCpuList(settings.clientCpus)],
+    ["--num_threads", String(settings.numThreads)],
+    ["--num_processes", String(settings.numProcesses)],
+    ["--client_processes", String(settings.clientProcesses)],
+    ["--max_batch_size", String(settings.maxBatchSize)],
+    ["--id_distribution", idDistribution === "uniform" ? "uniform" : `zipf:${idDistribution.zipf}`],
+    ["--seed", String(settings.seed)],
+  ];
+  return shellText({ file: "dlrm-bench", args: args.flat(), env: {} });
+}

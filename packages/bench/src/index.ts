@@ -1,0 +1,12 @@
+export { BenchError } from "./bench-error.ts";
+export type { BenchErrorCode } from "./bench-error.ts";
+export { runBench } from "./run-bench.ts";
+export type { BenchDependencies, BenchOutcome } from "./run-bench.ts";
+export { resolveSettings } from "./settings.ts";
+export type { BenchSettings, IdDistribution, SettingsContext } from "./settings.ts";
+export { planRun } from "./plan.ts";
+export type { LoadStep, PlanFacts, Step } from "./plan.ts";
+export { readMachine } from "./machine.ts";
+export type { Machine } from "./machine.ts";
+export { Progress } from "./progress.ts";
+export type { ProgressStream } from "./progress.ts";

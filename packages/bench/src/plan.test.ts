@@ -1,0 +1,104 @@
+import { describe, expect, it } from "vitest";
+import { describeStep, planRun, type PlanFacts, type Step } from "./plan.ts";
+import { resolveSettings } from "./settings.ts";
+import { formatSeconds, TimeLeft } from "./time-left.ts";
+
+const settings = resolveSettings(
+  { arms: "engine,py", request_batch_sizes: "1,16", concurrencies: "1,8", repeats: "2", duration: "5", warmup: "1" },
+  {
+    machine: { cpus: [0, 1], memoryBytes: 1, taskset: undefined },
+    presets: ["dcnv2-lite"],
+    arms: [
+      { name: "engine", platforms: ["cpu"] },
+      { name: "py", platforms: ["cpu"] },
+    ],
+    currentDir: "/",
+  },
+);
+const facts: PlanFacts = {
+  bundleExists: false,
+  tableBytes: 3e9,
+  cacheExists: false,
+  families: new Map([
+    ["engine", "engine"],
+    ["py", "python"],
+  ]),
+};
+
+function ofArm(arm: string, repeat: number): string[] {
+  const of = `${arm}, repeat ${repeat}`;
+  return [
+    `${of}: start`,
+    `${of}: parity, B_req 1`,
+    `${of}: parity, B_req 16`,
+    `${of}: load, B_req 1, C 1`,
+    `${of}: load, B_req 1, C 8`,
+    `${of}: load, B_req 16, C 1`,
+    `${of}: load, B_req 16, C 8`,
+    `${of}: stop`,
+  ];
+}
+
+describe("planRun", () => {
+  it("alternates arms within each repeat, in turned order in the second, parity before load", () => {
+    expect(planRun(settings, facts).map(describeStep)).toEqual([
+      "model",
+      "engine: prepare",
+      "py: prepare",
+      ...ofArm("engine", 1),
+      ...ofArm("py", 1),
+      ...ofArm("py", 2),
+      ...ofArm("engine", 2),
+      "report",
+    ]);
+  });
+
+  it("estimates steps from the settings and what is there already", () => {
+    const estimate = (steps: readonly Step[], text: string): number | undefined =>
+      steps.find((step) => describeStep(step) === text)?.estimateS;
+    const fresh = planRun(settings, facts);
+    expect(estimate(fresh, "model")).toBe(25);
+    expect(estimate(fresh, "engine: prepare")).toBe(1);
+    expect(estimate(fresh, "py: prepare")).toBe(90);
+    expect(estimate(fresh, "engine, repeat 1: start")).toBe(5);
+    expect(estimate(fresh, "py, repeat 1: start")).toBe(13);
+    expect(estimate(fresh, "engine, repeat 1: load, B_req 16, C 8")).toBe(7);
+    const again = planRun(settings, { ...facts, bundleExists: true, cacheExists: true });
+    expect(estimate(again, "model")).toBe(0.5);
+    expect(estimate(again, "py: prepare")).toBe(1);
+  });
+
+  it("is the same for the same settings", () => {
+    expect(planRun(settings, facts)).toEqual(planRun(settings, facts));
+  });
+});
+
+describe("TimeLeft", () => {
+  const steps: Step[] = [
+    { kind: "model", estimateS: 10 },
+    { kind: "start", arm: "py", repeat: 1, estimateS: 5 },
+    { kind: "stop", arm: "py", repeat: 1, estimateS: 1 },
+    { kind: "start", arm: "py", repeat: 2, estimateS: 5 },
+    { kind: "start", arm: "engine", repeat: 2, estimateS: 5 },
+  ];
+
+  it("sums what is left, with steps as long as the last of their class", () => {
+    const left = new TimeLeft(steps);
+    expect(left.from(0)).toBe(26);
+    expect(left.from(3)).toBe(10);
+    left.done(steps[1] as Step, 20);
+    expect(left.from(2)).toBe(26);
+    expect(left.from(2, (step) => "arm" in step && step.arm === "py")).toBe(5);
+    expect(left.from(5)).toBe(0);
+  });
+});
+
+it.each([
+  [0.2, "1 s"],
+  [89.5, "90 s"],
+  [90, "2 min"],
+  [60 * 59, "59 min"],
+  [3900, "1 h 05 min"],
+])("%d s reads %s", (seconds, text) => {
+  expect(formatSeconds(seconds)).toBe(text);
+});

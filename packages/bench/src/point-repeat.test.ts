@@ -1,0 +1,70 @@
+import type { LoadResult } from "@dlrm/loadgen";
+import { describe, expect, it } from "vitest";
+import { fakeLoad, fakeMonitor } from "../test/fake-measurement.ts";
+import { cpuMicrosBetween, repeatOf } from "./point-repeat.ts";
+
+describe("cpuMicrosBetween", () => {
+  const samples = [
+    { timeNs: 100, cpuMicros: 10 },
+    { timeNs: 200, cpuMicros: 30 },
+    { timeNs: 400, cpuMicros: 130 },
+  ];
+
+  it.each([
+    [100, 400, 120],
+    [100, 200, 20],
+    [150, 300, 60],
+    [200, 200, 0],
+    [99, 200, null],
+    [200, 401, null],
+  ])("from %d to %d ns: %s", (from, to, expected) => {
+    expect(cpuMicrosBetween(samples, from, to)).toBe(expected);
+  });
+
+  it("knows nothing without samples", () => {
+    expect(cpuMicrosBetween([], 0, 1)).toBeNull();
+  });
+});
+
+describe("repeatOf", () => {
+  it("takes CPU of the measured window only, an example", () => {
+    const load = fakeLoad({ examples: 2000, measuredFromNs: 1e9, measuredToNs: 2e9 });
+    const server = fakeMonitor([
+      [0, 0],
+      [1e9, 50_000],
+      [2e9, 250_000],
+      [3e9, 900_000],
+    ]);
+    const repeat = repeatOf(2, { load, server, client: undefined, strays: [] });
+    expect(repeat).toMatchObject({
+      repeat: 2,
+      serverCpuMicrosPerExample: 100,
+      p50Ms: 1,
+      p99Ms: 2,
+      errors: {},
+      clientBound: false,
+      serverPeakRssBytes: 2 ** 20,
+      serverPeakPssBytes: 2 ** 19,
+    });
+  });
+
+  it("has no latency and no cost where nothing was answered, but its errors", () => {
+    const load = fakeLoad({ examples: 0, requests: 0, examplesPerS: 0, errors: { UNAVAILABLE: 5, INTERNAL: 0 } });
+    expect(repeatOf(1, { load, server: undefined, client: undefined, strays: [] })).toMatchObject({
+      examplesPerS: 0,
+      p50Ms: null,
+      p99Ms: null,
+      serverCpuMicrosPerExample: null,
+      serverPeakRssBytes: null,
+      errors: { UNAVAILABLE: 5 },
+    });
+  });
+
+  it("marks a client that was the limit", () => {
+    const of = (changes: Partial<LoadResult>): boolean =>
+      repeatOf(1, { load: fakeLoad(changes), server: undefined, client: undefined, strays: [] }).clientBound;
+    expect(of({ clientCpuFraction: 0.86 })).toBe(true);
+    expect(of({ clientCpuFraction: 0.85 })).toBe(false);
+    expect(of({ sendLag: { ...fakeLoad().sendLag, p99Ms: 6 } })).toBe(true);
+  });
+});

@@ -1,0 +1,76 @@
+import type { LoadResult } from "@dlrm/loadgen";
+import type { MonitorResult } from "@dlrm/monitor";
+import { isClientBound, type PointRepeat } from "@dlrm/reporter";
+
+export interface Measurement {
+  readonly load: LoadResult;
+  /** Of the server's process tree and of the load generator's, warm-up included; undefined where it could not be read. */
+  readonly server: MonitorResult | undefined;
+  readonly client: MonitorResult | undefined;
+  /** Threads of the load generator that may run elsewhere than they should. */
+  readonly strays: readonly string[];
+}
+
+type Sample = MonitorResult["samples"][number];
+
+/**
+ * CPU time between two moments, interpolated between the samples around them; null where samples don't reach that far.
+ */
+export function cpuMicrosBetween(
+  samples: readonly Pick<Sample, "timeNs" | "cpuMicros">[],
+  fromNs: number,
+  toNs: number,
+): number | null {
+  const from = cpuMicrosAt(samples, fromNs);
+  const to = cpuMicrosAt(samples, toNs);
+  return from === null || to === null ? null : to - from;
+}
+
+function cpuMicrosAt(samples: readonly Pick<Sample, "timeNs" | "cpuMicros">[], timeNs: number): number | null {
+  let before: Pick<Sample, "timeNs" | "cpuMicros"> | undefined;
+  for (const sample of samples) {
+    const sampleNs = sample.timeNs;
+    if (sampleNs === timeNs) return sample.cpuMicros;
+    if (sampleNs > timeNs) {
+      if (before === undefined) return null;
+      const beforeNs = before.timeNs;
+      const share = (timeNs - beforeNs) / (sampleNs - beforeNs);
+      return before.cpuMicros + share * (sample.cpuMicros - before.cpuMicros);
+    }
+    before = sample;
+  }
+  return null;
+}
+
+/** One repeat of a point, as the summary has it. */
+export function repeatOf(repeat: number, { load, server }: Measurement): PointRepeat {
+  const answered = load.examples > 0;
+  const timed = load.latency.count > 0;
+  const cpuMicros =
+    server === undefined ? null : cpuMicrosBetween(server.samples, load.measuredFromNs, load.measuredToNs);
+  const sendLagP99Ms = finite(load.sendLag.p99Ms);
+  const clientCpuFraction = finite(load.clientCpuFraction);
+  const ifTimed = (value: number): number | null => (timed ? finite(value) : null);
+  return {
+    repeat,
+    examplesPerS: load.examplesPerS,
+    p50Ms: ifTimed(load.latency.p50Ms),
+    p99Ms: ifTimed(load.latency.p99Ms),
+    errors: Object.fromEntries(Object.entries(load.errors).filter(([, count]) => count > 0)),
+    serverCpuMicrosPerExample: answered && cpuMicros !== null ? cpuMicros / load.examples : null,
+    serverPeakRssBytes: finite(server?.peakRssBytes),
+    serverPeakPssBytes: finite(server?.peakPssBytes),
+    clientCpuFraction,
+    clientBound: isClientBound(clientCpuFraction, sendLagP99Ms),
+    requests: load.requests,
+    examples: load.examples,
+    p90Ms: ifTimed(load.latency.p90Ms),
+    p999Ms: ifTimed(load.latency.p999Ms),
+    maxMs: ifTimed(load.latency.maxMs),
+    sendLagP99Ms,
+  };
+}
+
+function finite(value: number | null | undefined): number | null {
+  return value !== null && value !== undefined && Number.isFinite(value) ? value : null;
+}

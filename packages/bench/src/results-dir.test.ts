@@ -1,0 +1,38 @@
+import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { beforeEach, expect, it } from "vitest";
+import { ResultsDir } from "./results-dir.ts";
+
+let workDir: string;
+
+beforeEach(() => {
+  workDir = mkdtempSync(path.join(tmpdir(), "bench-results-"));
+});
+
+it("writes files in folders, whole", () => {
+  const { results, movedTo } = ResultsDir.open(workDir);
+  expect(movedTo).toBeUndefined();
+  const file = results.writeJson({ a: 1 }, "engine", "point.json");
+  expect(file).toBe(path.join(workDir, "results", "engine", "point.json"));
+  expect(readFileSync(file, "utf8")).toBe('{\n  "a": 1\n}\n');
+  expect(readdirSync(path.dirname(file))).toEqual(["point.json"]);
+});
+
+it("moves earlier results aside, and keeps all of them", () => {
+  ResultsDir.open(workDir).results.writeText("first", "env.txt");
+  const { movedTo } = ResultsDir.open(workDir);
+  expect(readFileSync(path.join(movedTo as string, "env.txt"), "utf8")).toBe("first");
+  ResultsDir.open(workDir);
+  ResultsDir.open(workDir);
+  expect(readdirSync(workDir)).toHaveLength(4);
+  expect(readdirSync(path.join(workDir, "results"))).toEqual([]);
+});
+
+it("names the file that cannot be written", () => {
+  const { results } = ResultsDir.open(workDir);
+  writeFileSync(path.join(workDir, "results", "engine"), "a file");
+  expect(() => results.writeText("x", "engine", "a.json")).toThrow(
+    expect.objectContaining({ code: "results_failed", message: expect.stringContaining("results/engine/a.json: ") }),
+  );
+});

@@ -1,0 +1,252 @@
+import { existsSync, mkdirSync, mkdtempSync, readFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { create } from "@bufbuild/protobuf";
+import type { Arm } from "@dlrm/arm-contract";
+import { type Bundle, presetSpec } from "@dlrm/model";
+import { PredictRequestSchema } from "@dlrm/proto";
+import { validateSummary } from "@dlrm/reporter";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { fakeArm, LifeLine } from "../test/fake-arm.ts";
+import { fakeLoad, fakeMonitor } from "../test/fake-measurement.ts";
+import type { Machine } from "./machine.ts";
+import type { Measure } from "./measure.ts";
+import { PredictionClient } from "./prediction-client.ts";
+import { Progress } from "./progress.ts";
+import { type BenchDependencies, type BenchOutcome, runBench } from "./run-bench.ts";
+import { resolveSettings } from "./settings.ts";
+
+const machine: Machine = { cpus: [0, 1], memoryBytes: 1e9, taskset: undefined };
+const FLAGS = { preset: "dcnv2-lite", max_vocab_size: "500", request_batch_sizes: "1,3", concurrencies: "2" };
+
+let workDir: string;
+let lifeLine: LifeLine;
+let shown: string;
+let stop: AbortController;
+
+beforeEach(async () => {
+  workDir = mkdtempSync(path.join(tmpdir(), "bench-run-"));
+  lifeLine = await LifeLine.open();
+  shown = "";
+  stop = new AbortController();
+});
+
+afterEach(() => lifeLine.close());
+
+const measured: Measure = async ({ task }) => ({
+  load: fakeLoad({ examples: 1000 * task.requestSize, measuredFromNs: 0, measuredToNs: 10 }),
+  server: fakeMonitor([
+    [0, 0],
+    [10, 50_000],
+  ]),
+  client: fakeMonitor([]),
+  strays: [],
+});
+
+/** Sends what makes the fake server crash, and then waits for the end of the run or of the server. */
+const crashing: Measure = async ({ task, signal }) => {
+  const client = new PredictionClient(task.host, task.port);
+  await client.predict(create(PredictRequestSchema, { model: "crash" }), signal, 60_000).catch(() => undefined);
+  client.close();
+  return await new Promise((_, reject) => {
+    const giveUp = (): void => reject(signal.reason as Error);
+    if (signal.aborted) giveUp();
+    else signal.addEventListener("abort", giveUp);
+  });
+};
+
+function run(
+  arms: readonly Arm[],
+  options: { measure?: Measure; flags?: Record<string, string>; drainMs?: number } = {},
+): Promise<BenchOutcome> {
+  const spec = presetSpec("dcnv2-lite", { maxVocabSize: 500 });
+  const bundle = { spec } as unknown as Bundle;
+  const dependencies: BenchDependencies = {
+    arms,
+    machine,
+    progress: new Progress({ write: (text: string) => (shown += text) }),
+    signal: stop.signal,
+    measure: options.measure ?? measured,
+    prepareBundle: async () => bundle,
+    // The score that the fake server has, of the first id of the first feature.
+    openReference: async () => ({
+      forward: async ({ batch, ids }) => {
+        const first = ids[0] as Int32Array;
+        const hotSize = first.length / batch;
+        return Float64Array.from({ length: batch }, (_, example) => ((first[example * hotSize] as number) % 97) / 97);
+      },
+      close: async () => undefined,
+    }),
+    describeEnvironment: async () => ({ node: "24.0.0" }),
+    leaveServerCpus: () => undefined,
+    drainMs: options.drainMs ?? 60_000,
+  };
+  const flags = {
+    ...FLAGS,
+    arms: arms.map(({ name }) => name).join(","),
+    repeats: "1",
+    work_dir: workDir,
+    ...options.flags,
+  };
+  const context = { machine, presets: ["dcnv2-lite"], arms, currentDir: workDir };
+  return runBench(resolveSettings(flags, context), dependencies);
+}
+
+function results(...parts: string[]): string {
+  return path.join(workDir, "results", ...parts);
+}
+
+describe("runBench", () => {
+  it("measures every arm at every point, and writes everything", async () => {
+    const { summary, reportFile, exitCode } = await run([fakeArm("engine"), fakeArm("py", { family: "python" })], {
+      flags: { repeats: "2" },
+    });
+    expect(exitCode).toBe(0);
+    expect(summary.arms?.map(({ arm, status }) => [arm, status])).toEqual([
+      ["engine", "ok"],
+      ["py", "ok"],
+    ]);
+    expect(summary.parity).toEqual([
+      { arm: "engine", bReq: 1, maxAbsDiff: expect.any(Number), ok: true },
+      { arm: "engine", bReq: 3, maxAbsDiff: expect.any(Number), ok: true },
+      { arm: "py", bReq: 1, maxAbsDiff: expect.any(Number), ok: true },
+      { arm: "py", bReq: 3, maxAbsDiff: expect.any(Number), ok: true },
+    ]);
+    expect(
+      summary.points.map((point) => [
+        point.arm,
+        point.bReq,
+        point.concurrency,
+        point.examplesPerS,
+        point.serverCpuMicrosPerExample,
+        point.repeats.length,
+      ]),
+    ).toEqual([
+      ["engine", 1, 2, 1000, 50, 2],
+      ["engine", 3, 2, 3000, 50 / 3, 2],
+      ["py", 1, 2, 1000, 50, 2],
+      ["py", 3, 2, 3000, 50 / 3, 2],
+    ]);
+    expect(summary.budgets.find(({ bReq, budgetMs }) => bReq === 1 && budgetMs === 20)).toEqual({
+      bReq: 1,
+      budgetMs: 20,
+      engine: { arm: "engine", examplesPerS: 1000 },
+      python: { arm: "py", examplesPerS: 1000 },
+      ratio: 1,
+    });
+    expect(summary.settings.command).toContain("dlrm-bench --platform cpu --preset dcnv2-lite --max_vocab_size 500");
+    expect(reportFile).toBe(results("REPORT.md"));
+    expect(validateSummary(JSON.parse(readFileSync(results("summary.json"), "utf8")))).toEqual(summary);
+    expect(readFileSync(results("env.txt"), "utf8")).toContain("node: 24.0.0\n");
+    expect(JSON.parse(readFileSync(results("engine", "closed-b3-c2-r2.json"), "utf8"))).toMatchObject({
+      arm: "engine",
+      repeat: 2,
+      result: { examples: 3000 },
+    });
+    for (const file of ["closed-b1-c2-r1.monitor.json", "server-r1.log", "server-r2.log"]) {
+      expect(existsSync(results("py", file))).toBe(true);
+    }
+    expect(existsSync(results("charts", "throughput.dark.svg"))).toBe(true);
+    // 1 model, 2 prepare, and start, 2 parity, 2 load, stop of 2 arms in 2 repeats, report.
+    expect(shown).toContain("28 steps");
+    expect(shown).toMatch(/\[ 1\/28\] model .*\n/);
+    expect(shown).toMatch(/\[27\/28\] engine, repeat 2: stop /);
+  });
+
+  it("reports an arm that ends before it is healthy, with its log, and measures the others", async () => {
+    const { summary, exitCode } = await run([fakeArm("engine", { mode: "early-exit" }), fakeArm("py")]);
+    expect(exitCode).toBe(1);
+    expect(summary.arms).toEqual([
+      {
+        arm: "engine",
+        title: "fake engine",
+        family: "engine",
+        status: "failed",
+        reason: "engine, repeat 1: start: the server ended during its start: exit code 3",
+        logTail: ["reading tables", "cannot open tables.safetensors: no such file"],
+      },
+      { arm: "py", title: "fake py", family: "engine", status: "ok" },
+    ]);
+    expect(summary.points.map(({ arm }) => arm)).toEqual(["py", "py"]);
+    expect(shown).toContain("| cannot open tables.safetensors: no such file");
+    expect(readFileSync(results("REPORT.md"), "utf8")).toContain("cannot open tables.safetensors");
+  });
+
+  it("reports an arm that crashes under load, and keeps what it measured before", async () => {
+    let points = 0;
+    const measure: Measure = async (request) => (++points === 2 ? await crashing(request) : await measured(request));
+    const { summary, exitCode } = await run([fakeArm("engine"), fakeArm("py")], { measure });
+    expect(exitCode).toBe(1);
+    expect(summary.arms?.[0]).toMatchObject({
+      status: "failed",
+      reason: "engine, repeat 1: load, B_req 3, C 2: the server ended during load: exit code 7",
+      logTail: ["listening", "out of memory"],
+    });
+    expect(summary.points.map(({ arm, bReq }) => [arm, bReq])).toEqual([
+      ["engine", 1],
+      ["py", 1],
+      ["py", 3],
+    ]);
+  });
+
+  it("puts no load on an arm whose scores are wrong", async () => {
+    const { summary, exitCode } = await run([fakeArm("engine", { mode: "wrong" })]);
+    expect(exitCode).toBe(1);
+    expect(summary.points).toEqual([]);
+    expect(summary.parity).toEqual([{ arm: "engine", bReq: 1, maxAbsDiff: expect.closeTo(0.01, 6), ok: false }]);
+    expect(summary.arms?.[0]?.reason).toMatch(
+      /parity, B_req 1: scores are not the reference's at B_req 1: largest difference 1.00e-2, expected at most 1e-4$/,
+    );
+  });
+
+  it("kills an arm that ignores SIGTERM, and warns", async () => {
+    const arm = fakeArm("engine", { mode: "stubborn", notifyPort: lifeLine.port });
+    const { summary, exitCode } = await run([arm], { drainMs: 1 });
+    expect(exitCode).toBe(0);
+    expect(summary.arms?.[0]?.warnings).toEqual(["did not end within 0.001 s of SIGTERM, and was killed"]);
+    const { ended } = await lifeLine.connected();
+    await ended;
+  });
+
+  it("skips an arm that this machine cannot run, and fails only if it was named", async () => {
+    const { summary, exitCode } = await run([fakeArm("engine"), fakeArm("py", { missing: "Python 3.11" })]);
+    expect(summary.arms?.[1]).toMatchObject({
+      status: "skipped",
+      reason: "This machine lacks what it needs: Python 3.11",
+    });
+    expect(summary.points.map(({ arm }) => arm)).toEqual(["engine", "engine"]);
+    expect(exitCode).toBe(1);
+  });
+
+  it("stops when told to, leaves no server behind, and reports what it has", async () => {
+    let points = 0;
+    const measure: Measure = async (request) => {
+      if (++points === 1) return await measured(request);
+      stop.abort(new Error("stopped by SIGINT"));
+      return await new Promise((_, reject) => reject(request.signal.reason as Error));
+    };
+    const arm = fakeArm("engine", { notifyPort: lifeLine.port });
+    const { summary, exitCode } = await run([arm, fakeArm("py")], { measure });
+    const { ended } = await lifeLine.connected();
+    await ended;
+    expect(exitCode).toBe(130);
+    expect(summary.interrupted).toBe(true);
+    expect(summary.arms?.map(({ status }) => status)).toEqual(["unfinished", "unfinished"]);
+    expect(summary.points).toHaveLength(1);
+    expect(readFileSync(results("REPORT.md"), "utf8")).toContain("**Incomplete.**");
+  });
+
+  it("ends without leaving a server behind when results cannot be written", async () => {
+    const measure: Measure = async (request) => {
+      mkdirSync(results("engine", "closed-b1-c2-r1.json.partial"));
+      return await measured(request);
+    };
+    const arm = fakeArm("engine", { notifyPort: lifeLine.port });
+    await expect(run([arm], { measure })).rejects.toMatchObject({
+      code: "results_failed",
+      message: expect.stringMatching(/^cannot write .*closed-b1-c2-r1\.json: EISDIR/),
+    });
+    const { ended } = await lifeLine.connected();
+    await ended;
+  });
+});

@@ -1,0 +1,329 @@
+import type { Arm } from "@dlrm/arm-contract";
+import type { Bundle } from "@dlrm/model";
+import { type Summary, type SummaryEnvironment, validateSummary } from "@dlrm/reporter";
+import { BenchError, messageOf } from "./bench-error.ts";
+import { cacheDir, HOST, serverCommand } from "./commands.ts";
+import { readCpuTicks, loadAverage, stealFraction } from "./environment.ts";
+import { Findings } from "./findings.ts";
+import { loadTask } from "./load-options.ts";
+import type { Machine } from "./machine.ts";
+import type { Measure } from "./measure.ts";
+import { repeatOf } from "./point-repeat.ts";
+import { ParityCheck, type Reference } from "./parity-check.ts";
+import { planForMachine } from "./plan-for-machine.ts";
+import { describeStep, type LoadStep, type Step } from "./plan.ts";
+import { ProcessGuard } from "./process-guard.ts";
+import type { Progress } from "./progress.ts";
+import { ResultsDir } from "./results-dir.ts";
+import { describePinning, describeSettings } from "./run-description.ts";
+import { RunningArm, type StartOptions } from "./running-arm.ts";
+import { describeExit, type StopOutcome } from "./server-process.ts";
+import type { BenchSettings } from "./settings.ts";
+import { formatSeconds, TimeLeft } from "./time-left.ts";
+import { writeReport } from "./write-report.ts";
+
+/** What a run works with; the command passes the real things, tests doubles of some. */
+export interface BenchDependencies {
+  /** Every known arm. */
+  readonly arms: readonly Arm[];
+  readonly machine: Machine;
+  readonly progress: Progress;
+  /** Stops the run; what was found until then is reported. */
+  readonly signal: AbortSignal;
+  readonly measure: Measure;
+  /** Makes the bundle at `bundleDir(settings)` if it isn't there. */
+  readonly prepareBundle: (settings: BenchSettings, progress: Progress, signal: AbortSignal) => Promise<Bundle>;
+  readonly openReference: (bundle: Bundle) => Promise<Reference>;
+  /** What the report says of the machine; `python` is the interpreter of a Python arm, if one was prepared. */
+  readonly describeEnvironment: (python: string | undefined) => Promise<SummaryEnvironment>;
+  /** Moves the bench itself off the servers' CPUs; called before the first server starts. */
+  readonly leaveServerCpus: (settings: BenchSettings) => void;
+  /** Milliseconds that a server may take to end after SIGTERM. */
+  readonly drainMs: number;
+}
+
+export interface BenchOutcome {
+  readonly summary: Summary;
+  readonly reportFile: string;
+  /** 0 if every arm was measured; 1 if one failed, or was named and cannot run here; 130 if the run was stopped. */
+  readonly exitCode: number;
+}
+
+/**
+ * Runs the whole plan and writes the results. An arm that fails is given up, the others go on.
+ *
+ * @throws BenchError `prepare_failed` if there is no model to serve; errors of the file system where results go.
+ */
+export async function runBench(settings: BenchSettings, dependencies: BenchDependencies): Promise<BenchOutcome> {
+  const run = new Run(settings, dependencies);
+  try {
+    await run.all();
+  } finally {
+    await run.stopArm();
+    run.close();
+  }
+  return await run.report();
+}
+
+/** One run: `all` once, then `report`. */
+class Run {
+  readonly #settings: BenchSettings;
+  readonly #with: BenchDependencies;
+  readonly #arms: readonly Arm[];
+  readonly #findings: Findings;
+  readonly #guard: ProcessGuard = new ProcessGuard();
+  readonly #results: ResultsDir;
+  readonly #before = {
+    startedAt: new Date().toISOString(),
+    loadAverage: loadAverage(),
+    ticks: readCpuTicks(),
+  };
+  #parity: ParityCheck | undefined;
+  #bundle: Bundle | undefined;
+  #reference: Reference | undefined;
+  #running: { arm: string; started: RunningArm } | undefined;
+  #leftServerCpus = false;
+  #finished = false;
+
+  constructor(settings: BenchSettings, dependencies: BenchDependencies) {
+    this.#settings = settings;
+    this.#with = dependencies;
+    this.#arms = settings.arms.map((name) => {
+      const arm = dependencies.arms.find((candidate) => candidate.name === name);
+      if (arm === undefined) throw new BenchError("usage", `unknown arm ${JSON.stringify(name)}`);
+      return arm;
+    });
+    this.#findings = new Findings(this.#arms);
+    const { results, movedTo } = ResultsDir.open(settings.workDir);
+    this.#results = results;
+    if (movedTo !== undefined) dependencies.progress.note(`earlier results moved to ${movedTo}`);
+  }
+
+  async all(): Promise<void> {
+    const { progress, signal } = this.#with;
+    const steps = planForMachine(this.#settings, this.#arms);
+    const timeLeft = new TimeLeft(steps);
+    const skips = (step: Step): boolean => "arm" in step && this.#findings.gaveUp(step.arm);
+    progress.note(`${steps.length} steps, about ${formatSeconds(timeLeft.from(0))}`);
+    for (const [index, step] of steps.entries()) {
+      if (step.kind === "report") break;
+      if (skips(step)) continue;
+      if (signal.aborted) return;
+      progress.step(index, steps.length, describeStep(step), timeLeft.from(index, skips));
+      const started = performance.now();
+      try {
+        await this.#do(step);
+      } catch (error) {
+        if (signal.aborted) return;
+        if (error instanceof BenchError && error.code === "results_failed") throw error;
+        if (!("arm" in step)) throw BenchError.from(error, "prepare_failed");
+        await this.#failed(step.arm, describeStep(step), error);
+        continue;
+      }
+      timeLeft.done(step, (performance.now() - started) / 1000);
+    }
+    this.#finished = true;
+  }
+
+  async #do(step: Exclude<Step, { kind: "report" }>): Promise<void> {
+    switch (step.kind) {
+      case "model":
+        return await this.#prepareModel();
+      case "prepare":
+        return await this.#prepareArm(this.#arm(step.arm));
+      case "start":
+        return await this.#start(this.#arm(step.arm), step.repeat);
+      case "parity":
+        return await this.#checkParity(step.bReq);
+      case "load":
+        return await this.#load(step);
+      case "stop":
+        await this.stopArm();
+    }
+  }
+
+  async #prepareModel(): Promise<void> {
+    const { prepareBundle, openReference, progress, signal } = this.#with;
+    this.#bundle = await prepareBundle(this.#settings, progress, signal);
+    this.#reference = await openReference(this.#bundle);
+    this.#parity = new ParityCheck({
+      spec: this.#bundle.spec,
+      reference: this.#reference,
+      simulated: this.#settings.platform === "sim",
+      seed: this.#settings.seed,
+    });
+  }
+
+  async #prepareArm(arm: Arm): Promise<void> {
+    const { platform } = this.#settings;
+    const availability = await arm.availability(platform);
+    if (!availability.available) {
+      const reason = `This machine lacks what it needs: ${availability.missing}`;
+      this.#with.progress.note(`${arm.name} is skipped. ${reason}`);
+      this.#findings.giveUp(arm.name, { status: "skipped", reason });
+      return;
+    }
+    await arm.prepare({
+      platform,
+      cacheDir: cacheDir(this.#settings),
+      report: (line) => this.#with.progress.note(`  ${line}`),
+      signal: this.#with.signal,
+    });
+  }
+
+  async #start(arm: Arm, repeat: number): Promise<void> {
+    if (!this.#leftServerCpus) this.#with.leaveServerCpus(this.#settings);
+    this.#leftServerCpus = true;
+    const options: StartOptions = {
+      settings: this.#settings,
+      machine: this.#with.machine,
+      guard: this.#guard,
+      logFile: this.#results.path(arm.name, `server-r${repeat}.log`),
+      signal: this.#with.signal,
+    };
+    const started = await RunningArm.start(arm, options);
+    this.#running = { arm: arm.name, started };
+    await started.untilReady(options);
+  }
+
+  async #checkParity(bReq: number): Promise<void> {
+    const { arm, started } = this.#current();
+    const parity = present(this.#parity, "a reference");
+    const outcome = await started.during(`parity at B_req ${bReq}`, this.#with.signal, (giveUp) =>
+      parity.check(started.client, bReq, giveUp),
+    );
+    this.#findings.addParity(arm, bReq, outcome);
+    if (outcome.ok) return;
+    const detail =
+      "error" in outcome
+        ? outcome.error
+        : `largest difference ${outcome.maxAbsDiff.toExponential(2)}, expected at most 1e-4`;
+    throw new BenchError("parity_failed", `scores are not the reference's at B_req ${bReq}: ${detail}`);
+  }
+
+  async #load(step: LoadStep): Promise<void> {
+    const { arm, started } = this.#current();
+    const { machine, measure, progress, signal } = this.#with;
+    const spec = present(this.#bundle, "a model").spec;
+    const task = loadTask(this.#settings, machine, spec, step, { host: HOST, port: started.port });
+    const startedAt = new Date().toISOString();
+    const measurement = await started.during("load", signal, (giveUp) =>
+      measure({
+        task,
+        serverPid: present(started.server.pid, "a server"),
+        clientCpus: this.#settings.clientCpus,
+        taskset: machine.taskset,
+        guard: this.#guard,
+        logFile: this.#results.path(arm, `loadgen-r${step.repeat}.log`),
+        signal: giveUp,
+        onProgress: ({ phase, leftS, examplesPerS, p99Ms, errors }) =>
+          progress.update(
+            `${phase}, ${leftS.toFixed(0)} s: ${Math.round(examplesPerS)} examples/s, p99 ${p99Ms?.toFixed(2) ?? "–"} ms, ${errors} errors`,
+          ),
+      }),
+    );
+    const name = `closed-b${step.bReq}-c${step.concurrency}-r${step.repeat}`;
+    const { load, server, client, strays } = measurement;
+    const key = { arm, bReq: step.bReq, mode: "closed", concurrency: step.concurrency, repeat: step.repeat };
+    this.#results.writeJson({ ...key, startedAt, result: load }, arm, `${name}.json`);
+    this.#results.writeJson({ ...key, server, client }, arm, `${name}.monitor.json`);
+    if (strays[0] !== undefined) this.#findings.warn(arm, `the load generator was not pinned: ${strays[0]}`);
+    this.#findings.addRepeat(step, repeatOf(step.repeat, measurement));
+  }
+
+  async #failed(arm: string, doing: string, error: unknown): Promise<void> {
+    const server = this.#running?.started.server;
+    const exit = (await this.stopArm())?.exit;
+    const logTail = server?.logTail() ?? [];
+    // Where the answer to a request told of the end before the process did.
+    const crashed = exit?.kind === "code" && exit.code !== 0 && !messageOf(error).includes("the server ended");
+    const reason = `${doing}: ${messageOf(error)}${crashed ? `; the server ended with ${describeExit(exit)}` : ""}`;
+    this.#findings.giveUp(arm, { status: "failed", reason, logTail });
+    this.#with.progress.note(`${arm} failed. ${reason}`);
+    for (const line of logTail) this.#with.progress.note(`  | ${line}`);
+  }
+
+  /** Ends the server that runs, if one does. */
+  async stopArm(): Promise<StopOutcome | undefined> {
+    if (this.#running === undefined) return undefined;
+    const { arm, started } = this.#running;
+    this.#running = undefined;
+    const outcome = await started.stop(this.#with.drainMs);
+    if (outcome.warning !== undefined) {
+      this.#findings.warn(arm, outcome.warning);
+      this.#with.progress.note(`${arm} ${outcome.warning}`);
+    }
+    return outcome;
+  }
+
+  close(): void {
+    this.#guard.close();
+  }
+
+  async report(): Promise<BenchOutcome> {
+    const { progress, signal } = this.#with;
+    await this.#reference?.close();
+    const settings = this.#settings;
+    const environment = await this.#environment();
+    const summary = validateSummary(
+      // As a reader of the file will see it.
+      JSON.parse(
+        JSON.stringify(
+          this.#findings.summary({
+            platform: settings.platform,
+            preset: settings.preset,
+            simulatedAccelerator: settings.platform === "sim",
+            environment,
+            settings: describeSettings(settings),
+            finished: this.#finished,
+          }),
+        ),
+      ),
+    );
+    const reportFile = writeReport(this.#results, summary);
+    progress.end();
+    const bad = (summary.arms ?? []).some(
+      ({ status }) => status === "failed" || (status === "skipped" && settings.armsNamed),
+    );
+    const exitCode = signal.aborted ? 130 : bad || summary.points.length === 0 ? 1 : 0;
+    return { summary, reportFile, exitCode };
+  }
+
+  async #environment(): Promise<SummaryEnvironment> {
+    const { describeEnvironment, machine } = this.#with;
+    const steal = stealFraction(this.#before.ticks, readCpuTicks());
+    return {
+      startedAt: this.#before.startedAt,
+      finishedAt: new Date().toISOString(),
+      ...(await describeEnvironment(this.#python())),
+      taskset: machine.taskset ?? "not there",
+      pinning: describePinning(this.#settings, machine),
+      loadAverageBefore: this.#before.loadAverage,
+      loadAverageAfter: loadAverage(),
+      ...(steal === undefined ? {} : { stealFraction: Math.round(steal * 1e4) / 1e4 }),
+    };
+  }
+
+  /** The interpreter of the first Python arm that was not given up. */
+  #python(): string | undefined {
+    const arm = this.#arms.find(({ name, family }) => family === "python" && !this.#findings.gaveUp(name));
+    if (arm === undefined) return undefined;
+    return serverCommand(this.#settings, { ...this.#with.machine, taskset: undefined }, arm, 0).file;
+  }
+
+  #arm(name: string): Arm {
+    return present(
+      this.#arms.find((arm) => arm.name === name),
+      `the arm ${name}`,
+    );
+  }
+
+  #current(): { arm: string; started: RunningArm } {
+    return present(this.#running, "a running server");
+  }
+}
+
+function present<Value>(value: Value | undefined, what: string): Value {
+  if (value === undefined) throw new BenchError("arm_failed", `there is no ${what.replace(/^an? |^the /, "")}`);
+  return value;
+}
