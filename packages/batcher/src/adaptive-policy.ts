@@ -6,8 +6,8 @@ import { ReturnModel } from "./return-model.ts";
 
 /** A batch is large enough when its fixed cost is no more than this share of it: more only delays. */
 const FIXED_SHARE = 0.02;
-/** Of waits whose throughput is this close to the best the one that leaves fewest callers behind is taken. */
-const TOLERANCE = 0.985;
+/** The time that a wait costs those that wait counts this many times. */
+const CAUTION = 2;
 /** A wait must promise this much more throughput than letting two groups of callers take turns. */
 const WORTH = 1.02;
 /** How much of the mean item size is forgotten with each new one. */
@@ -17,10 +17,11 @@ const SIZE_FADE = 1 / 64;
  * Policy `adaptive`: flush as soon as there is room, unless the callers that are known to come back presently are worth
  * a wait.
  *
- * With n waiting now and r(w) more expected within a wait w, a batch sent after w brings
- * (n + r) / (idle + w + run(n + r)) items a millisecond, `idle` being how long there has been room. The w with the
- * best rate is taken, if that is better than sending n at once and the others as the next batch, by turns,
- * (n + r) / (run(n) + run(r)). No wait is longer than a batch's fixed cost, which is all that it can save.
+ * With n items waiting, of which a batch runs t, each of the r(w) expected within a wait w would, if it missed this
+ * batch, wait t - w longer, and each of the n waits w for it. The w with the largest r(w) * (t - w) - 2 * n * w is taken,
+ * if that is above 0, and if the batch that it makes brings more items a millisecond, from when there was room, than to
+ * send n at once and the others as the batch after. So no wait is longer than t, and arrivals that come at a steady rate,
+ * with n about the number that come within t, are not waited for.
  */
 export class AdaptivePolicy implements FlushPolicy {
   readonly #cost: CostModel;
@@ -83,9 +84,11 @@ export class AdaptivePolicy implements FlushPolicy {
 
   #bestWait(view: QueueView, enough: number): (FlushDecision & { readonly flush: false }) | undefined {
     const { nowMs, items, size, oldestArrivalMs, roomSinceMs } = view;
-    const { fixedMs } = this.#cost;
-    const sinceMs = Math.max(roomSinceMs, oldestArrivalMs);
-    const latestMs = Math.min(sinceMs + fixedMs, oldestArrivalMs + this.#latencyBudgetMs - this.#runMs(enough, size));
+    const runMs = this.#runMs(enough, size);
+    const latestMs = Math.min(
+      Math.max(roomSinceMs, oldestArrivalMs) + runMs,
+      oldestArrivalMs + this.#latencyBudgetMs - runMs,
+    );
     if (!(latestMs > nowMs)) {
       return undefined;
     }
@@ -93,36 +96,36 @@ export class AdaptivePolicy implements FlushPolicy {
     if (all < 0.01) {
       return undefined;
     }
-    const idleMs = nowMs - roomSinceMs;
-    const nowRunMs = this.#runMs(enough, size);
-    const nowRate = size / (idleMs + nowRunMs);
-    const allSize = all * this.#meanSize;
-    const byTurns = (size + allSize) / (nowRunMs + this.#runMs(enough, allSize));
-
-    let bestRate = nowRate;
-    const candidates: { untilMs: number; more: number; rate: number; runMs: number }[] = [];
+    let best: { untilMs: number; more: number; runMs: number } | undefined;
+    let bestGain = 0;
     for (const untilMs of this.#returns.moments(nowMs, latestMs)) {
+      const waitMs = untilMs - nowMs;
       const more = this.#returns.expected(nowMs, untilMs);
-      const together = Math.min(size + more * this.#meanSize, enough);
-      const runMs = this.#runMs(enough, together);
-      const rate = together / (untilMs - roomSinceMs + runMs);
-      candidates.push({ untilMs, more, rate, runMs });
-      bestRate = Math.max(bestRate, rate);
+      const gain = more * (runMs - waitMs) - CAUTION * items * waitMs;
+      if (gain > bestGain) {
+        bestGain = gain;
+        best = { untilMs, more, runMs: this.#runMs(enough, size + more * this.#meanSize) };
+      }
     }
-    const best = candidates.findLast(({ rate }) => rate >= bestRate * TOLERANCE);
-    if (best === undefined || best.rate < byTurns * WORTH) {
+    if (best === undefined) {
+      return undefined;
+    }
+    const together = Math.min(size + best.more * this.#meanSize, enough);
+    const allSize = all * this.#meanSize;
+    const byTurns = (size + allSize) / (runMs + this.#runMs(enough, allSize));
+    if (together / (best.untilMs - roomSinceMs + best.runMs) < byTurns * WORTH) {
       return undefined;
     }
     return {
       flush: false,
       untilMs: best.untilMs,
-      untilItems: items + Math.max(1, Math.round(all)),
+      untilItems: items + Math.max(1, Math.ceil(best.more - 0.01)),
       untilSize: enough,
       runMs: best.runMs,
     };
   }
 
   #runMs(enough: number, size: number): number {
-    return this.#cost.runMs(this.#sizes.atLeast(Math.max(1, Math.min(size, enough))));
+    return this.#cost.runMs(this.#sizes.atLeast(Math.max(1, Math.round(Math.min(size, enough)))));
   }
 }
