@@ -1,7 +1,7 @@
 """Scores a bundle with nothing but public Python libraries.
 
-Reads one JSON object from standard input, {"dir", "batch", "dense", "ids"}, and writes the scores of each way to run the
-dense network to standard output. Tables are read and pooled with safetensors and NumPy.
+Reads a JSON list of {"dir", "batch", "dense", "ids"} from standard input, and writes a list of the scores of each way to
+run the dense network to standard output. Tables are read and pooled with safetensors and NumPy.
 """
 
 import json
@@ -61,8 +61,7 @@ def score_stablehlo(bundle, buckets, dense, pooled):
     return results
 
 
-def main():
-    request = json.load(sys.stdin)
+def score(request):
     bundle, batch = request["dir"], request["batch"]
     with open(f"{bundle}/model.json") as file:
         model = json.load(file)
@@ -71,12 +70,11 @@ def main():
     pooled = pool(bundle, spec, batch, request["ids"])
     weights = load_file(f"{bundle}/dense.safetensors")
     logits = dense @ weights["simulated.w"] + pooled.reshape(batch, -1) @ weights["simulated.v"]
-    scores = {
+    return {
         "simulated": (1 / (1 + np.exp(-logits))).tolist(),
         "onnx": score_onnx(bundle, dense, pooled).tolist(),
         "stablehlo": score_stablehlo(bundle, model["buckets"], dense, pooled),
     }
-    json.dump(scores, sys.stdout)
 
 
-main()
+json.dump([score(request) for request in json.load(sys.stdin)], sys.stdout)
