@@ -59,7 +59,8 @@ async function createSession(ort: typeof OnnxRuntime, settings: OnnxRuntimeSetti
       executionMode: "sequential",
       graphOptimizationLevel: "all",
       extra: { ...sessionConfig },
-      logSeverityLevel: 3,
+      // What it would log as an error, it also throws, and that is what the caller gets.
+      logSeverityLevel: 4,
     });
   } catch (error) {
     const accelerated = executionProviders.filter((name) => name !== "cpu");

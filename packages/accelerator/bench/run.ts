@@ -1,0 +1,189 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { monitorEventLoopDelay, performance } from "node:perf_hooks";
+import { parseArgs } from "node:util";
+import { openDevice, type Device, type SharedFloat32Array } from "@dlrm/accelerator";
+import * as ort from "onnxruntime-node";
+import { encodeOnnx } from "../test/onnx-fixture.ts";
+import { denseNetwork } from "./dense-network.ts";
+import { figure, writeFigures, type Figure } from "./figures.ts";
+
+// What a call costs beyond the network itself, whether the caller's loop stays free, and whether anything leaks.
+
+const { values } = parseArgs({
+  options: { cycles: { type: "string", default: "1000" }, calls: { type: "string", default: "2000" } },
+});
+const cycles = Number(values.cycles);
+const calls = Number(values.calls);
+const ROUNDS = 5;
+
+function shared(length: number): SharedFloat32Array {
+  return new Float32Array(new SharedArrayBuffer(length * 4));
+}
+
+function makeBatch(rows: number) {
+  const inputs = { dense: shared(rows * 13).fill(0.5), pooled: shared(rows * 26 * 128).fill(0.1) };
+  return { inputs, outputs: { scores: shared(rows) } };
+}
+
+/** Microseconds and CPU microseconds of one call, awaited before the next. */
+async function timeCalls(count: number, call: () => Promise<unknown>): Promise<{ micros: number; cpuMicros: number }> {
+  for (let i = 0; i < count / 10; i++) await call();
+  const cpu = process.cpuUsage();
+  const began = performance.now();
+  for (let i = 0; i < count; i++) await call();
+  const micros = ((performance.now() - began) * 1000) / count;
+  const { user, system } = process.cpuUsage(cpu);
+  return { micros, cpuMicros: (user + system) / count };
+}
+
+const simulated = {
+  kind: "simulated",
+  w: new Float32Array(13).fill(0.1),
+  v: new Float32Array(26 * 128).fill(0.01),
+} as const;
+
+/** A device that takes no time: what is left is the way there and back. */
+async function callOverhead(): Promise<Figure[]> {
+  const device = await openDevice({ ...simulated, buckets: [1], fixedMicros: 0, microsPerExample: 0 });
+  const { inputs, outputs } = makeBatch(1);
+  const rounds = [];
+  for (let round = 0; round < ROUNDS; round++)
+    rounds.push(await timeCalls(calls, () => device.execute(1, inputs, outputs)));
+  await device.close();
+  return [
+    figure(
+      "call_overhead_micros",
+      "µs",
+      rounds.map(({ micros }) => micros),
+    ),
+    figure(
+      "call_overhead_cpu_micros",
+      "µs",
+      rounds.map(({ cpuMicros }) => cpuMicros),
+    ),
+  ];
+}
+
+/** The same small network by `session.run` on the caller's thread and by the device, alternating. */
+async function onnxRuntimeOverhead(modelPath: string): Promise<Figure[]> {
+  const session = await ort.InferenceSession.create(modelPath, { intraOpNumThreads: 1 });
+  const device = await openDevice({ kind: "onnxruntime", modelPath, buckets: [1], numThreads: 1 });
+  const { inputs, outputs } = makeBatch(1);
+  const feeds = {
+    dense: new ort.Tensor("float32", inputs.dense, [1, 13]),
+    pooled: new ort.Tensor("float32", inputs.pooled, [1, 26, 128]),
+  };
+  const ratios: number[] = [];
+  for (let round = 0; round < ROUNDS; round++) {
+    const direct = await timeCalls(calls / 4, () => session.run(feeds));
+    const byDevice = await timeCalls(calls / 4, () => device.execute(1, inputs, outputs));
+    ratios.push(byDevice.micros / direct.micros);
+  }
+  await session.release();
+  await device.close();
+  return [figure("onnxruntime_b1_vs_session_run", "ratio of call times", ratios)];
+}
+
+/** By how much a simulated call is longer than it should be, and what computing its scores costs. */
+async function simulatedAccuracy(): Promise<Figure[]> {
+  const [fixedMicros, microsPerExample] = [350, 4];
+  const sleeping = await openDevice({ ...simulated, buckets: [1, 128], fixedMicros, microsPerExample });
+  const { inputs, outputs } = makeBatch(128);
+  const figures: Figure[] = [];
+  for (const bucket of [1, 128]) {
+    const overshoots: number[] = [];
+    for (let round = 0; round < ROUNDS; round++) {
+      const before = sleeping.stats.busyMicros;
+      for (let i = 0; i < calls / 10; i++) await sleeping.execute(bucket, inputs, outputs);
+      const busy = (sleeping.stats.busyMicros - before) / (calls / 10);
+      overshoots.push(busy - fixedMicros - microsPerExample * bucket);
+    }
+    figures.push(figure(`simulated_b${bucket}_overshoot_micros`, "µs", overshoots));
+  }
+  await sleeping.close();
+  const computing = await openDevice({ ...simulated, buckets: [128], fixedMicros: 0, microsPerExample: 0 });
+  const perExample: number[] = [];
+  for (let round = 0; round < ROUNDS; round++) {
+    const before = computing.stats.busyMicros;
+    for (let i = 0; i < calls / 10; i++) await computing.execute(128, inputs, outputs);
+    perExample.push((computing.stats.busyMicros - before) / (calls / 10) / 128);
+  }
+  await computing.close();
+  return [...figures, figure("simulated_compute_micros_per_example", "µs", perExample)];
+}
+
+const DELAY_RESOLUTION_MS = 1;
+
+async function delayP99Ms(work: () => Promise<void>): Promise<number> {
+  const delay = monitorEventLoopDelay({ resolution: DELAY_RESOLUTION_MS });
+  delay.enable();
+  await work();
+  delay.disable();
+  // The monitor's own interval is in every sample.
+  return Math.max(0, delay.percentile(99) / 1e6 - DELAY_RESOLUTION_MS);
+}
+
+/** How late the caller's event loop is while its device runs batches of 1,024, and while nothing runs. */
+async function eventLoopDelay(modelPath: string): Promise<Figure[]> {
+  const device = await openDevice({ kind: "onnxruntime", modelPath, buckets: [1024], numThreads: 1 });
+  const { inputs, outputs } = makeBatch(1024);
+  const running: number[] = [];
+  const idle: number[] = [];
+  const busyMs: number[] = [];
+  for (let round = 0; round < ROUNDS; round++) {
+    const before = device.stats.busyMicros;
+    running.push(
+      await delayP99Ms(async () => {
+        for (let i = 0; i < 20; i++) await device.execute(1024, inputs, outputs);
+      }),
+    );
+    const tookMs = (device.stats.busyMicros - before) / 1000;
+    busyMs.push(tookMs / 20);
+    idle.push(await delayP99Ms(() => new Promise((resolve) => setTimeout(resolve, tookMs))));
+  }
+  await device.close();
+  return [
+    figure("event_loop_delay_p99_ms", "ms", running),
+    figure("event_loop_delay_idle_p99_ms", "ms", idle),
+    figure("event_loop_b1024_busy_ms", "ms", busyMs),
+  ];
+}
+
+/** Memory that opening and closing leaves, once the first tenth has filled what is kept. */
+async function leak(name: string, open: () => Promise<Device>): Promise<Figure[]> {
+  const rss: number[] = [];
+  for (let cycle = 1; cycle <= cycles; cycle++) {
+    const device = await open();
+    await device.close();
+    if (cycle % Math.ceil(cycles / 10) === 0) {
+      rss.push(process.memoryUsage.rss());
+      console.error(`${name}: ${cycle} of ${cycles} opened and closed, ${(rss.at(-1)! / 2 ** 20).toFixed(0)} MiB`);
+    }
+  }
+  const grown = rss.slice(1).map((bytes, i) => (bytes - rss[i]!) / Math.ceil(cycles / 10));
+  return [figure(`${name}_open_close_rss_bytes`, "bytes a cycle", grown)];
+}
+
+const folder = await mkdtemp(path.join(tmpdir(), "dlrm-accelerator-bench-"));
+try {
+  const small = path.join(folder, "small.onnx");
+  const large = path.join(folder, "large.onnx");
+  await writeFile(small, encodeOnnx(denseNetwork([16])));
+  await writeFile(large, encodeOnnx(denseNetwork([256, 128, 32])));
+  const figures = [
+    // First, while this process is small: memory that an earlier case gave back would hide what these leave.
+    ...(await leak("simulated", () => openDevice({ ...simulated, buckets: [1] }))),
+    ...(await leak("onnxruntime", () =>
+      openDevice({ kind: "onnxruntime", modelPath: small, buckets: [1], numThreads: 1 }),
+    )),
+    ...(await callOverhead()),
+    ...(await onnxRuntimeOverhead(small)),
+    ...(await simulatedAccuracy()),
+    ...(await eventLoopDelay(large)),
+  ];
+  console.error(`written: ${await writeFigures(figures)}`);
+} finally {
+  await rm(folder, { recursive: true });
+}
