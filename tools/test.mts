@@ -14,7 +14,8 @@ if (at >= 0) {
     );
     process.exit(2);
   }
-  args.push(`${dir}/`);
+  // Files that are named say more than the project.
+  if (!args.some((arg) => !arg.startsWith("-"))) args.push(`${dir}/`);
 }
 buildNativeKernel();
 runOrExit(process.execPath, [path.join(root, "node_modules/vitest/vitest.mjs"), "run", ...args]);
