@@ -34,7 +34,15 @@ describe("renderCharts", () => {
     const points = [closedPoint("engine", 1, 1, [1000]), closedPoint("py", 1, 1, [250])];
     const [chart] = renderCharts({ ...fixedSummary(), arms: [], points });
     const widths = [...(chart?.svg.light.matchAll(/<rect x="150" y="[\d.]+" width="([\d.]+)"/g) ?? [])];
-    expect(widths.map((match) => Number(match[1]))).toEqual([580, 145]);
+    expect(widths.map((match) => Number(match[1]))).toEqual([520, 130]);
+  });
+
+  it("draws a hollow bar where all points are left out of comparisons", () => {
+    const points = [closedPoint("engine", 1, 1, [1000], { clientBound: true }), closedPoint("py", 1, 1, [500])];
+    const [chart] = renderCharts({ ...fixedSummary(), arms: [], points });
+    expect(chart?.svg.light).toContain('width="520" height="22" rx="3" fill="none" stroke=');
+    expect(chart?.svg.light).toContain("1,000 /s, client-bound");
+    expect(chart?.csv).toContain("1,engine,,,\n");
   });
 
   it("escapes names and draws nothing without points", () => {

@@ -63,18 +63,32 @@ function bestOf({ points }: ChartData, arm: string, bReq: number): Point | undef
   );
 }
 
-/** One panel a request size, one bar an arm; each panel has its own scale, since sizes differ by orders of magnitude. */
+/** The arm's best point within the budget; if only points that comparisons leave out are, the best of those. */
+function barOf(
+  data: ChartData,
+  arm: string,
+  bReq: number,
+): { readonly examplesPerS: number; readonly leftOut: string | undefined } | undefined {
+  const best = bestOf(data, arm, bReq);
+  if (best !== undefined) return { examplesPerS: best.examplesPerS, leftOut: undefined };
+  const points = data.points.filter((point) => point.arm === arm && point.bReq === bReq);
+  const leftOut = bestPoint(points, BUDGET_MS, { clientBound: true, errors: true });
+  if (leftOut === undefined) return undefined;
+  return { examplesPerS: leftOut.examplesPerS, leftOut: leftOut.clientBound ? ", client-bound" : ", with errors" };
+}
+
+/** One panel a request size, one bar an arm, hollow where it wins no comparison; each panel has its own scale, since sizes differ by orders of magnitude. */
 function throughputBars(data: ChartData, title: string, palette: Palette): string {
   const { arms, sizes } = data;
   const rowHeight = 28;
   const panelHeight = 30 + arms.length * rowHeight + 14;
   const labelWidth = 150;
-  const valueWidth = 130;
+  const valueWidth = 190;
   const body = [heading(title, palette)];
   for (const [panel, bReq] of sizes.entries()) {
     const top = 52 + panel * panelHeight;
-    const values = arms.map((arm) => bestOf(data, arm, bReq)?.examplesPerS);
-    const max = Math.max(1e-9, ...values.map((value) => value ?? 0));
+    const bars = arms.map((arm) => barOf(data, arm, bReq));
+    const max = Math.max(1e-9, ...bars.map((bar) => bar?.examplesPerS ?? 0));
     body.push(
       textElement(
         { x: 20, y: top + 16, "font-weight": 600, fill: palette.text },
@@ -83,14 +97,23 @@ function throughputBars(data: ChartData, title: string, palette: Palette): strin
     );
     for (const [row, arm] of arms.entries()) {
       const y = top + 30 + row * rowHeight;
-      const value = values[row];
-      const width = ((value ?? 0) / max) * (WIDTH - labelWidth - valueWidth - 20);
+      const bar = bars[row];
+      const width = ((bar?.examplesPerS ?? 0) / max) * (WIDTH - labelWidth - valueWidth - 20);
+      const color = seriesColor(palette, row);
       body.push(
         textElement({ x: labelWidth - 10, y: y + 16, "text-anchor": "end", fill: palette.text }, arm),
-        element("rect", { x: labelWidth, y, width, height: rowHeight - 6, rx: 3, fill: seriesColor(palette, row) }),
+        element("rect", {
+          x: labelWidth,
+          y,
+          width,
+          height: rowHeight - 6,
+          rx: 3,
+          fill: bar?.leftOut === undefined ? color : "none",
+          stroke: bar?.leftOut === undefined ? undefined : color,
+        }),
         textElement(
-          { x: labelWidth + width + 8, y: y + 16, fill: value === undefined ? palette.muted : palette.text },
-          value === undefined ? "none that may be compared" : `${formatNumber(value)} /s`,
+          { x: labelWidth + width + 8, y: y + 16, fill: bar?.leftOut === undefined ? palette.text : palette.muted },
+          bar === undefined ? "none within the bound" : `${formatNumber(bar.examplesPerS)} /s${bar.leftOut ?? ""}`,
         ),
       );
     }
