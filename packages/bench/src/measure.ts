@@ -1,5 +1,5 @@
 import type { LoadProgress } from "@dlrm/loadgen";
-import { startMonitor } from "@dlrm/monitor";
+import { type Monitor, MonitorError, startMonitor } from "@dlrm/monitor";
 import type { LoadTask } from "./load-options.ts";
 import { LoadProcess } from "./load-process.ts";
 import { checkPinning } from "./pinning.ts";
@@ -23,31 +23,38 @@ export type Measure = (request: MeasureRequest) => Promise<Measurement>;
 export const measure: Measure = async (request) => {
   const { task, serverPid, clientCpus, taskset, guard, logFile, signal } = request;
   let strays: readonly string[] | undefined;
-  const server = startMonitor({ pid: serverPid });
+  const server = monitorOf(serverPid);
+  const load = new LoadProcess({
+    load: task,
+    cpus: clientCpus,
+    taskset,
+    guard,
+    logFile,
+    signal,
+    onProgress: (progress) => {
+      // By the first report every load process is at work.
+      if (strays === undefined && taskset !== undefined && load.pid !== undefined) {
+        strays = checkPinning(load.pid, clientCpus).strays;
+      }
+      request.onProgress(progress);
+    },
+  });
+  const client = load.pid === undefined ? undefined : monitorOf(load.pid);
   try {
-    const process = new LoadProcess({
-      load: task,
-      cpus: clientCpus,
-      taskset,
-      guard,
-      logFile,
-      signal,
-      onProgress: (progress) => {
-        // By the first report every load process is at work.
-        if (strays === undefined && taskset !== undefined && process.pid !== undefined) {
-          strays = checkPinning(process.pid, clientCpus).strays;
-        }
-        request.onProgress(progress);
-      },
-    });
-    const client = process.pid === undefined ? undefined : startMonitor({ pid: process.pid });
-    try {
-      const load = await process.result;
-      return { load, server: await server.stop(), client: await client?.stop(), strays: strays ?? [] };
-    } finally {
-      await client?.stop();
-    }
+    const result = await load.result;
+    return { load: result, server: server?.stop(), client: client?.stop(), strays: strays ?? [] };
   } finally {
-    await server.stop();
+    server?.stop();
+    client?.stop();
   }
 };
+
+/** Undefined where there is nothing to watch: on other systems than Linux, or if the process has ended. */
+function monitorOf(pid: number): Monitor | undefined {
+  try {
+    return startMonitor({ pid });
+  } catch (error) {
+    if (error instanceof MonitorError && error.code !== "invalid_options") return undefined;
+    throw error;
+  }
+}
