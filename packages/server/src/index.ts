@@ -8,3 +8,7 @@ export type { BatchingPolicy, DeviceKind, OpenDeviceContext, ServerOptions } fro
 export { BATCHING_POLICIES, DEVICE_KINDS } from "./server-options.ts";
 export type { ServerLimits } from "./model-metadata.ts";
 export type { ServerStats } from "./server-counters.ts";
+export type { ServeCommandLine, ServeCommandOptions } from "./serve-command-line.ts";
+export { serveCommandLine } from "./serve-command-line.ts";
+export type { DeviceAvailability } from "./device-availability.ts";
+export { deviceAvailability } from "./device-availability.ts";

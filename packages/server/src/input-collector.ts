@@ -14,6 +14,9 @@ export interface ScoringRequest {
 
 export type Dimension = number | bigint;
 
+/** More dimensions than this are not kept: no valid tensor has them. */
+export const MAX_KEPT_DIMENSIONS = 64;
+
 /** Up to this many bytes are copied faster one by one than by making a view of them. */
 const SMALL_COPY_BYTES = 64;
 
@@ -29,7 +32,8 @@ function dataTypeName(value: number): string {
 
 function shapeText(dimensions: readonly Dimension[]): string {
   const shown = dimensions.slice(0, 8).join(", ");
-  return dimensions.length > 8 ? `[${shown}, … ${dimensions.length} dimensions]` : `[${shown}]`;
+  if (dimensions.length <= 8) return `[${shown}]`;
+  return `[${shown}, … ${dimensions.length} dimensions${dimensions.length === MAX_KEPT_DIMENSIONS ? " or more" : ""}]`;
 }
 
 /**
@@ -123,14 +127,14 @@ export class InputCollector {
         `input ${quote(input.name)}: expected shape [examples, ${input.width}], got ${shapeText(dimensions)}`,
       );
     }
-    if (typeof examples !== "number" || examples < 1) {
+    if (examples === undefined || examples < 1) {
       throw new ServerError(
-        examples !== undefined && examples > 0 ? "resource_exhausted" : "invalid_argument",
+        "invalid_argument",
         `input ${quote(input.name)}: expected 1 to ${this.#maxExamples} examples (--max-examples-per-request), ` +
           `got shape ${shapeText(dimensions)}`,
       );
     }
-    if (examples > this.#maxExamples) {
+    if (typeof examples !== "number" || examples > this.#maxExamples) {
       throw new ServerError(
         "resource_exhausted",
         `the request has ${examples} examples (input ${quote(input.name)}), over the limit of ${this.#maxExamples} ` +

@@ -1,5 +1,5 @@
 import { AcceleratorError, type Device, openDevice } from "@dlrm/accelerator";
-import { type Batch, Batcher, BatcherError } from "@dlrm/batcher";
+import { Batcher, BatcherError } from "@dlrm/batcher";
 import { ConnectError } from "@connectrpc/connect";
 import { type EmbeddingStore, type GatherPlan, openEmbeddingStore } from "@dlrm/embedding";
 import { type Bundle, readBundle, readTensors } from "@dlrm/model";
@@ -105,7 +105,7 @@ export class LoadedModel {
       this.#freeSlots.push(new BatchSlot(layout));
     }
     this.#batcher = new Batcher<ScoringRequest, Scores>({
-      run: (batch) => this.#run(batch),
+      run: (batch) => this.#run(batch.items, batch.signal),
       sizeOf: (request) => request.batch,
       maxBatchSize: limits.maxBatchSize,
       // The padding of a batch to the device's next size is known to the batcher, which learns what each size costs.
@@ -161,22 +161,21 @@ export class LoadedModel {
     this.#store.close();
   }
 
-  async #run(batch: Batch<ScoringRequest>): Promise<readonly Scores[]> {
+  async #run(requests: readonly ScoringRequest[], signal: AbortSignal | undefined): Promise<readonly Scores[]> {
     const slot = this.#freeSlots.pop();
     if (slot === undefined) throw new ServerError("internal", "no free slot for a batch");
     let reusable = true;
     try {
       let row = 0;
-      for (const request of batch.items) {
+      for (const request of requests) {
         slot.place(request, this.#gatherPlan, row);
         row += request.batch;
       }
-      await this.#device.execute(bucketFor(this.buckets, row), slot.inputs, slot.outputs, {
-        rows: row,
-        signal: batch.signal,
-      });
+      const bucket = bucketFor(this.buckets, row);
+      const options = signal === undefined ? { rows: row } : { rows: row, signal };
+      await this.#device.execute(bucket, slot.inputs, slot.outputs, options);
       row = 0;
-      return batch.items.map((request) => {
+      return requests.map((request) => {
         const scores = slot.scores(row, request.batch);
         row += request.batch;
         return scores;
@@ -228,7 +227,7 @@ export class LoadedModel {
       default:
         return isDeviceLost(error.cause)
           ? new ServerError("unavailable", `the device is lost: ${error.cause.message}`, { cause: error })
-          : new ServerError("internal", `scoring failed: ${error.message}`, { cause: error });
+          : new ServerError("internal", `scoring failed: ${messageOf(error.cause ?? error)}`, { cause: error });
     }
   }
 
@@ -237,12 +236,16 @@ export class LoadedModel {
     const { idsPerExample, denseFeatures } = this.plan;
     const batch = 1;
     const request = { batch, dense: new Float32Array(denseFeatures), ids: new Int32Array(idsPerExample) };
-    await this.predict(request, { signal: new AbortController().signal, deadlineMs: undefined });
+    await this.#run([request], undefined);
   }
 }
 
 function isDeviceLost(error: unknown): error is AcceleratorError {
   return error instanceof AcceleratorError && (error.code === "device_lost" || error.code === "device_wedged");
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }
 
 /** The bundle's sizes that batches of at most `maxBatchSize` are padded to. */

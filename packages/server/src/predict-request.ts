@@ -1,5 +1,5 @@
 import type { PredictRequest } from "@dlrm/proto";
-import { type Dimension, InputCollector, type ScoringRequest } from "./input-collector.ts";
+import { type Dimension, InputCollector, MAX_KEPT_DIMENSIONS, type ScoringRequest } from "./input-collector.ts";
 import type { ModelPlan } from "./model-plan.ts";
 import { ServerError } from "./server-error.ts";
 import { LENGTH_DELIMITED, VARINT, WireReader } from "./wire-reader.ts";
@@ -30,9 +30,6 @@ const DATA_FIELD = 3;
 
 /** No model has more inputs: a message with more is refused before it is looked at closely. */
 const MAX_INPUTS = 65_536;
-
-/** More dimensions than this are counted, not kept: no valid tensor has them. */
-const MAX_KEPT_DIMENSIONS = 64;
 
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 
@@ -85,7 +82,7 @@ export function decodePredictMessage<Model extends DecodableModel>(
   const model = resolve(message.model, message.version);
   const collector = new InputCollector(model.plan, model.maxExamplesPerRequest);
   for (const [name, { dataType, shape, data }] of Object.entries(message.inputs)) {
-    collector.add(name, dataType, shape.map(exactNumber), data, 0, data.length);
+    collector.add(name, dataType, shape.slice(0, MAX_KEPT_DIMENSIONS).map(exactNumber), data, 0, data.length);
   }
   return { model, request: collector.finish() };
 }

@@ -10,17 +10,20 @@ import {
 } from "@dlrm/proto";
 import type { Logger } from "pino";
 import { toConnectError } from "./connect-error.ts";
+import type { ScoringRequest } from "./input-collector.ts";
 import type { LoadedModel } from "./loaded-model.ts";
 import { describeModel } from "./model-metadata.ts";
 import type { ModelRegistry } from "./model-registry.ts";
 import { decodePredictMessage, decodePredictRequest, type ResolvedRequest } from "./predict-request.ts";
 import { parseMessage, parseRequest, requestMessage } from "./request-message.ts";
-import { ServerError } from "./server-error.ts";
+import type { RequestActivity } from "./request-activity.ts";
 import type { ServerCounters } from "./server-counters.ts";
+import { ServerError } from "./server-error.ts";
 
 export interface PredictionServiceOptions {
   readonly models: ModelRegistry<LoadedModel>;
   readonly counters: ServerCounters;
+  readonly activity: RequestActivity;
   readonly logger: Logger;
 }
 
@@ -28,6 +31,7 @@ export interface PredictionServiceOptions {
 export function createPredictionService({
   models,
   counters,
+  activity,
   logger,
 }: PredictionServiceOptions): ServiceImpl<typeof PredictionService> {
   const resolve = (name: string, version: string): LoadedModel => models.resolve(name, version);
@@ -37,6 +41,19 @@ export function createPredictionService({
     return message.json
       ? decodePredictMessage(parseMessage(PredictRequestSchema, message), resolve)
       : decodePredictRequest(message.bytes, resolve);
+  };
+
+  const score = async (
+    model: LoadedModel,
+    request: ScoringRequest,
+    context: HandlerContext,
+  ): Promise<Float32Array<ArrayBuffer>> => {
+    activity.scoringStarted();
+    try {
+      return await model.predict(request, { signal: context.signal, deadlineMs: context.timeoutMs() });
+    } finally {
+      activity.scoringEnded();
+    }
   };
 
   const refuse = (error: unknown): never => {
@@ -51,7 +68,7 @@ export function createPredictionService({
     async predict(_message, context) {
       try {
         const { model, request } = decode(context);
-        const scores = await model.predict(request, { signal: context.signal, deadlineMs: context.timeoutMs() });
+        const scores = await score(model, request, context);
         counters.answered(request.batch);
         return scoresResponse(scores, model.version);
       } catch (error) {

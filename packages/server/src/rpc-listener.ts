@@ -38,7 +38,8 @@ export function createRpcListener(options: RpcListenerOptions): RequestListener 
   const handlers = new Map(router.handlers.map((handler) => [handler.requestPath, handler]));
 
   const serve = async (handler: UniversalHandler, request: Request, response: Response): Promise<void> => {
-    const end = onRequest(handler.service.typeName);
+    // The promise of a written answer does not settle over HTTP/2 in every case; that an answer closes does not fail.
+    response.once("close", onRequest(handler.service.typeName));
     try {
       const universal = universalRequestFromNodeRequest(request, response, undefined, undefined);
       const answer = await handler(interceptRequestMessage(universal, maxMessageBytes()));
@@ -47,8 +48,6 @@ export function createRpcListener(options: RpcListenerOptions): RequestListener 
       if (isOver(request, response)) return;
       onFailure(error, handler.requestPath);
       fail(response);
-    } finally {
-      end();
     }
   };
 

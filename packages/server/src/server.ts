@@ -8,6 +8,7 @@ import { LoadedModel } from "./loaded-model.ts";
 import type { ServerLimits } from "./model-metadata.ts";
 import { ModelRegistry } from "./model-registry.ts";
 import { createPredictionService } from "./prediction-service.ts";
+import { RequestActivity } from "./request-activity.ts";
 import { createRpcListener } from "./rpc-listener.ts";
 import { ServerCounters, type ServerStats } from "./server-counters.ts";
 import { ServerError } from "./server-error.ts";
@@ -67,8 +68,7 @@ class Server implements RunningServer {
   readonly #counters = new ServerCounters();
   readonly #listener: SinglePortListener;
   #port = 0;
-  #inFlightRequests = 0;
-  #onIdle: (() => void) | undefined;
+  readonly #activity = new RequestActivity();
   #drained: Promise<DrainReport> | undefined;
   #closed: Promise<void> | undefined;
 
@@ -76,7 +76,12 @@ class Server implements RunningServer {
     this.host = options.host;
     this.#options = options;
     this.#logger = logger;
-    const prediction = createPredictionService({ models: this.#models, counters: this.#counters, logger });
+    const prediction = createPredictionService({
+      models: this.#models,
+      counters: this.#counters,
+      activity: this.#activity,
+      logger,
+    });
     const health = createHealthService(this.#health);
     this.#listener = new SinglePortListener(
       createRpcListener({
@@ -169,14 +174,11 @@ class Server implements RunningServer {
   }
 
   #enter(service: string): () => void {
-    if (service === Health.typeName) return leaveNothing;
-    this.#inFlightRequests++;
-    return this.#leave;
+    // Watching the health is no work to wait for.
+    if (service === Health.typeName) return doNothing;
+    this.#activity.enter();
+    return this.#activity.leave;
   }
-
-  readonly #leave = (): void => {
-    if (--this.#inFlightRequests === 0) this.#onIdle?.();
-  };
 
   #deviceLost(error: Error, options: ServerOptions): void {
     if (this.#health.phase !== "serving") return;
@@ -187,28 +189,30 @@ class Server implements RunningServer {
 
   async #drain(): Promise<DrainReport> {
     const { drainTimeoutMs } = this.#options;
+    const activity = this.#activity;
     this.#health.advance("draining");
-    this.#logger.info({ inFlightRequests: this.#inFlightRequests, drainTimeoutMs }, "draining");
+    this.#logger.info({ inFlightRequests: activity.inFlight, drainTimeoutMs }, "draining");
     let timer: NodeJS.Timeout | undefined;
     const timeout = new Promise<void>((resolve) => {
       timer = setTimeout(resolve, drainTimeoutMs);
     });
-    await Promise.race([this.#idle(), timeout]);
-    const unfinishedRequests = this.#inFlightRequests;
-    // Watchers of the health are let go only now: while there was work they were told NOT_SERVING.
-    this.#health.advance("closed");
-    if (unfinishedRequests === 0) await Promise.race([this.#listener.close(), timeout]);
+    const answered = async (): Promise<void> => {
+      // The batcher waits for others no longer once there can be none.
+      await activity.until(() => activity.allScoring);
+      for (const model of this.#models.all) await model.drain();
+      await activity.until(() => activity.inFlight === 0);
+      // Watchers of the health are let go only now: while there was work they were told NOT_SERVING.
+      this.#health.advance("closed");
+      await this.#listener.close();
+    };
+    await Promise.race([answered(), timeout]);
     clearTimeout(timer);
-    await this.close();
+    const unfinishedRequests = activity.inFlight;
+    const closed = this.close();
+    // A device that does not answer does not close either, and the time for waiting is over.
+    if (unfinishedRequests === 0) await closed;
     this.#logger[unfinishedRequests === 0 ? "info" : "warn"]({ unfinishedRequests, ...this.stats }, "drained");
     return { unfinishedRequests };
-  }
-
-  #idle(): Promise<void> {
-    if (this.#inFlightRequests === 0) return Promise.resolve();
-    return new Promise((resolve) => {
-      this.#onIdle = resolve;
-    });
   }
 
   async #close(): Promise<void> {
@@ -220,4 +224,4 @@ class Server implements RunningServer {
   }
 }
 
-function leaveNothing(): void {}
+function doNothing(): void {}

@@ -30,15 +30,17 @@ export class RawHttp2Client implements AsyncDisposable {
     this.#session.on("error", () => {});
   }
 
+  /** A call whose body and end are the caller's. */
+  open(headers: http2.OutgoingHttpHeaders = {}): http2.ClientHttp2Stream {
+    return this.#session.request(
+      { ":method": "POST", ":path": PREDICT_PATH, "content-type": "application/grpc", te: "trailers", ...headers },
+      { endStream: false },
+    );
+  }
+
   call(body: Uint8Array, headers: http2.OutgoingHttpHeaders = {}): Promise<RawAnswer> {
     return new Promise((resolve, reject) => {
-      const stream = this.#session.request({
-        ":method": "POST",
-        ":path": PREDICT_PATH,
-        "content-type": "application/grpc",
-        te: "trailers",
-        ...headers,
-      });
+      const stream = this.open(headers);
       const chunks: Buffer[] = [];
       let received: http2.IncomingHttpHeaders = {};
       let trailers: http2.IncomingHttpHeaders = {};
@@ -65,7 +67,17 @@ export class RawHttp2Client implements AsyncDisposable {
     });
   }
 
+  /** Resolves when the server has taken in what was sent before on this connection: it answers in order. */
+  async settled(): Promise<void> {
+    for (let round = 0; round < 3; round++) {
+      const { grpcStatus } = await this.call(frame(new Uint8Array()), { ":path": "/grpc.health.v1.Health/Check" });
+      if (grpcStatus !== 0) throw new Error(`health check: status ${grpcStatus}`);
+    }
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
+    // A session that the server has ended already calls nobody back.
+    if (this.#session.closed || this.#session.destroyed) return;
     await new Promise<void>((resolve) => {
       this.#session.close(resolve);
     });

@@ -68,6 +68,7 @@ describe.each(["onnxruntime", "simulated"] as const)("with the device %s", (devi
         await expectReferenceScores(bundle, request, scoresOf(outputs), network);
       }),
     );
+    expect(server.stats.answeredExamples).toBe(37 + 5 + 6 + 1);
   });
 });
 
