@@ -68,9 +68,19 @@ describe("a device spec", () => {
     ],
     [
       "wrong waits",
-      { kind: "simulated", w, v, buckets: [1], warmUpBudgetMs: -1, callTimeoutMs: 0, openTimeoutMs: "1s" },
+      {
+        kind: "simulated",
+        w,
+        v,
+        buckets: [1],
+        warmUpBudgetMs: -1,
+        callTimeoutMs: 0,
+        openTimeoutMs: "1s",
+        reopen: { delayMs: -1, maxAttempts: 0 },
+      },
       "invalid simulated device: warmUpBudgetMs must be a number ≥ 0, got -1; callTimeoutMs must be a number > 0, got 0; " +
-        'openTimeoutMs must be a number > 0, got "1s"',
+        'openTimeoutMs must be a number > 0, got "1s"; reopen.delayMs must be a number ≥ 0, got -1; ' +
+        "reopen.maxAttempts must be a positive integer or Infinity, got 0",
     ],
     [
       "an onnxruntime spec without a model",

@@ -1,6 +1,7 @@
 import { availableParallelism } from "node:os";
 import path from "node:path";
 import { AcceleratorError } from "./errors.ts";
+import type { ReopenOptions } from "./reopening-device.ts";
 import type { NamedTensors, OpenProgress, TensorSpec } from "./device.ts";
 
 interface CommonSpec {
@@ -23,6 +24,8 @@ interface CommonSpec {
   readonly openTimeoutMs?: number;
   /** Called on the caller's thread after each step of opening. */
   readonly onProgress?: (progress: OpenProgress) => void;
+  /** Opens the device again by itself whenever it is lost or wedged. Default: it stays lost. */
+  readonly reopen?: ReopenOptions;
   /** Aborts opening. Has no effect once the device is open. */
   readonly signal?: AbortSignal;
 }
@@ -168,6 +171,10 @@ function checkCommon(spec: CommonSpec, problems: Problems): CommonSettings & Cal
   checkMaxQueuedCalls(maxQueuedCalls, problems);
   problems.expect(isDuration(callTimeoutMs) && callTimeoutMs > 0, "callTimeoutMs", "a number > 0", callTimeoutMs);
   problems.expect(isDuration(openTimeoutMs) && openTimeoutMs > 0, "openTimeoutMs", "a number > 0", openTimeoutMs);
+  const { delayMs = 1000, maxAttempts = 1 } = spec.reopen ?? {};
+  problems.expect(isDuration(delayMs), "reopen.delayMs", "a number ≥ 0", delayMs);
+  const isCount = isPositiveInteger(maxAttempts) || maxAttempts === Number.POSITIVE_INFINITY;
+  problems.expect(isCount, "reopen.maxAttempts", "a positive integer or Infinity", maxAttempts);
   return {
     buckets: checkBuckets(spec.buckets, problems),
     warmUpBudgetMs,

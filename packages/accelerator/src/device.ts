@@ -1,3 +1,5 @@
+import type { AcceleratorError } from "./errors.ts";
+
 /** A float32 tensor in shared memory, owned by the caller: the device's thread reads and writes it in place. */
 export type SharedFloat32Array = Float32Array<SharedArrayBuffer>;
 
@@ -77,6 +79,8 @@ export interface Device {
   readonly outputs: readonly TensorSpec[];
   readonly warmUp: WarmUpReport;
   readonly stats: DeviceStats;
+  /** Resolves, with what its calls reject with, if the device is lost for good. A device that is closed never is. */
+  readonly lost: Promise<AcceleratorError>;
 
   /**
    * Runs one batch. Each tensor holds at least `bucket` × width numbers, row-major; what is beyond is neither read nor

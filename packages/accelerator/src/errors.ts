@@ -15,8 +15,8 @@
  * | `queue_full` | as many calls wait as the device takes | yes, later |
  * | `cancelled` | the signal of the call was aborted before the device began it | – |
  * | `run_failed` | the runtime refused or failed this call; the device goes on | no |
- * | `device_lost` | the device's thread ended; open a new device | yes, on a new device |
- * | `device_wedged` | no call ended for `callTimeoutMs`; the device was given up | yes, on a new device |
+ * | `device_lost` | the device's thread ended; open a new device, or wait if it has `reopen` | yes, later |
+ * | `device_wedged` | no call ended for `callTimeoutMs`; the device was given up | yes, likewise |
  * | `closed` | the device is closed, or closing | no |
  */
 export type AcceleratorErrorCode =

@@ -13,3 +13,4 @@ export type {
   WarmUpReport,
 } from "./device.ts";
 export type { DeviceSpec, OnnxRuntimeSpec, ReferenceSpec, SimulatedSpec } from "./device-spec.ts";
+export type { ReopenOptions } from "./reopening-device.ts";

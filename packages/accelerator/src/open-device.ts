@@ -1,8 +1,18 @@
 import type { Device } from "./device.ts";
-import { checkOnnxRuntimeSpec, checkReferenceSpec, checkSimulatedSpec, type DeviceSpec } from "./device-spec.ts";
+import {
+  checkOnnxRuntimeSpec,
+  checkReferenceSpec,
+  checkSimulatedSpec,
+  type CallerSettings,
+  type DeviceSpec,
+  type OnnxRuntimeSpec,
+  type SimulatedSpec,
+  type ThreadSettings,
+} from "./device-spec.ts";
 import { AcceleratorError } from "./errors.ts";
 import { openThreadDevice } from "./open-thread-device.ts";
 import { ReferenceDevice } from "./reference-device.ts";
+import { ReopeningDevice } from "./reopening-device.ts";
 
 /**
  * Opens a device, warmed up and ready for calls. It holds the process open until it is closed. Rejects with an
@@ -11,9 +21,9 @@ import { ReferenceDevice } from "./reference-device.ts";
 export async function openDevice(spec: DeviceSpec): Promise<Device> {
   switch (spec.kind) {
     case "onnxruntime":
-      return openThreadDevice(checkOnnxRuntimeSpec(spec), { onProgress: spec.onProgress, signal: spec.signal });
+      return openOnThread(checkOnnxRuntimeSpec(spec), spec);
     case "simulated":
-      return openThreadDevice(checkSimulatedSpec(spec), { onProgress: spec.onProgress, signal: spec.signal });
+      return openOnThread(checkSimulatedSpec(spec), spec);
     case "reference":
       return new ReferenceDevice(checkReferenceSpec(spec));
     default: {
@@ -24,4 +34,13 @@ export async function openDevice(spec: DeviceSpec): Promise<Device> {
       );
     }
   }
+}
+
+async function openOnThread(
+  settings: ThreadSettings & CallerSettings,
+  { onProgress, signal, reopen }: OnnxRuntimeSpec | SimulatedSpec,
+): Promise<Device> {
+  const device = await openThreadDevice(settings, { onProgress, signal });
+  if (reopen === undefined) return device;
+  return new ReopeningDevice(device, (closing) => openThreadDevice(settings, { onProgress, signal: closing }), reopen);
 }

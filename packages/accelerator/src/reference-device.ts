@@ -23,6 +23,8 @@ export class ReferenceDevice implements Device {
   readonly inputs: readonly TensorSpec[];
   readonly outputs: readonly TensorSpec[];
   readonly warmUp: WarmUpReport;
+  /** It has no thread to lose. */
+  readonly lost: Promise<never> = new Promise(() => {});
   readonly #spec: Required<ReferenceSpec>;
   readonly #checker: CallChecker;
   readonly #counter: StatsCounter;

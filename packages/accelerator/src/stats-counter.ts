@@ -1,5 +1,29 @@
 import type { BucketStats, DeviceStats } from "./device.ts";
 
+/** What two devices did that stand for one, `before` and `after`. */
+export function addStats(before: DeviceStats, after: DeviceStats): DeviceStats {
+  const byBucket = new Map<number, BucketStats>();
+  for (const { bucket, executions, rows, busyMicros } of [...before.byBucket, ...after.byBucket]) {
+    const sum = byBucket.get(bucket) ?? { bucket, executions: 0, rows: 0, busyMicros: 0 };
+    byBucket.set(bucket, {
+      bucket,
+      executions: sum.executions + executions,
+      rows: sum.rows + rows,
+      busyMicros: sum.busyMicros + busyMicros,
+    });
+  }
+  return {
+    executions: before.executions + after.executions,
+    failures: before.failures + after.failures,
+    cancellations: before.cancellations + after.cancellations,
+    rows: before.rows + after.rows,
+    paddedRows: before.paddedRows + after.paddedRows,
+    busyMicros: before.busyMicros + after.busyMicros,
+    inFlight: before.inFlight + after.inFlight,
+    byBucket: [...byBucket.values()].sort((a, b) => a.bucket - b.bucket),
+  };
+}
+
 /** Counts what a device did. Buckets are named by their index, so that counting is one array access. */
 export class StatsCounter {
   readonly #buckets: { readonly bucket: number; executions: number; rows: number; busyMicros: number }[];

@@ -67,6 +67,7 @@ export class ThreadDevice implements Device {
   #handled = 0;
   #submitted = 0;
   #listening = false;
+  readonly #lost: PromiseWithResolvers<AcceleratorError> = Promise.withResolvers<AcceleratorError>();
   #state: State = { status: "open" };
   #watchdog: NodeJS.Timeout | undefined;
   /** When a call last ended, or the first of those in flight was made: the moment the watchdog counts from. */
@@ -103,6 +104,10 @@ export class ThreadDevice implements Device {
 
   get stats(): DeviceStats {
     return this.#counter.snapshot(this.#inFlight);
+  }
+
+  get lost(): Promise<AcceleratorError> {
+    return this.#lost.promise;
   }
 
   execute(bucket: number, inputs: NamedTensors, outputs: NamedTensors, options?: ExecuteOptions): Promise<void> {
@@ -229,7 +234,7 @@ export class ThreadDevice implements Device {
           this.#watch();
           return;
         }
-        const message = `${this.name} ended no call for ${this.#callTimeoutMs} ms and was given up; open a new device`;
+        const message = `${this.name} ended no call for ${this.#callTimeoutMs} ms and was given up`;
         this.#lose(new AcceleratorError("device_wedged", message));
       },
       Math.max(1, Math.ceil(leftMs)),
@@ -251,6 +256,7 @@ export class ThreadDevice implements Device {
     }
     this.#handled = this.#submitted;
     this.#ring.abandon();
+    this.#lost.resolve(error);
     void this.#discardThread();
   }
 
@@ -260,7 +266,7 @@ export class ThreadDevice implements Device {
     this.#ended.resolve();
     if (this.#state.status === "closing" && exitCode === 0 && this.#inFlight === 0) return;
     const reason = failure instanceof Error ? `: ${failure.message}` : "";
-    const message = `the thread of ${this.name} ended with code ${exitCode}${reason}; open a new device`;
+    const message = `the thread of ${this.name} ended with code ${exitCode}${reason}`;
     this.#lose(new AcceleratorError("device_lost", message, { cause: failure }));
   }
 
