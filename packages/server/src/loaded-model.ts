@@ -266,14 +266,20 @@ async function openModelDevice(bundle: Bundle, buckets: readonly number[], load:
   const logProgress = progressLogger(logger, "opening the device (steps)");
   const common = {
     buckets,
-    ...(signal === undefined ? {} : { signal }),
     onProgress: ({ done, total }: { done: number; total: number }) => logProgress(done, total),
   };
   if (options.device === "simulated") {
     const weights = await readTensors(bundle.paths.dense, ["simulated.w", "simulated.v"]);
     const [w, v] = ["simulated.w", "simulated.v"].map((name) => weights.get(name)?.data ?? new Float32Array());
-    return await openDevice({ kind: "simulated", w: w as Float32Array, v: v as Float32Array, ...common });
+    return await openDevice({
+      kind: "simulated",
+      w: w as Float32Array,
+      v: v as Float32Array,
+      ...common,
+      ...(signal === undefined ? {} : { signal }),
+    });
   }
+  // Not stopped by the signal: a thread that is ended inside onnxruntime takes the whole process with it.
   return await openDevice({
     kind: "onnxruntime",
     modelPath: bundle.paths.onnx,

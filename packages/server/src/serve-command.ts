@@ -1,3 +1,4 @@
+import { setTimeout } from "node:timers/promises";
 import { Command, CommanderError, InvalidArgumentError, Option } from "commander";
 import { type Logger, pino } from "pino";
 import { type RunningServer, startServer } from "./server.ts";
@@ -9,9 +10,8 @@ const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "fatal", "silent"
 
 const EXIT_FAILURE = 1;
 const EXIT_USAGE = 2;
-/** A shell's code for a process that a signal ended. */
-const EXIT_SIGNAL_BASE = 128;
-const SIGNAL_NUMBERS = { SIGINT: 2, SIGTERM: 15 } as const;
+/** How long requests that were cut off may keep the device busy before the process ends without it, milliseconds. */
+const DEVICE_CLOSE_TIMEOUT_MS = 5000;
 
 interface Flags extends Omit<ServerOptions, "logger" | "device"> {
   readonly device: "onnxruntime" | "simulated";
@@ -54,13 +54,16 @@ async function serve(command: Command, flags: Flags, logger: Logger): Promise<nu
     stop();
   };
   let signalled = false;
-  const onSignal = (signal: keyof typeof SIGNAL_NUMBERS): void => {
+  const onSignal = (signal: "SIGTERM" | "SIGINT"): void => {
     if (signalled) {
       logger.warn({ signal }, "second signal: ending at once");
-      process.exit(EXIT_SIGNAL_BASE + SIGNAL_NUMBERS[signal]);
+      // As if nobody had caught it: an exit of our own would first stop the device's thread, which may be busy.
+      process.off(signal, onSignal);
+      process.kill(process.pid, signal);
+      return;
     }
     signalled = true;
-    logger.info({ signal }, "signal");
+    logger.info({ signal }, server === undefined ? "signal: ending as soon as the device can be stopped" : "signal");
     end(0);
   };
   // State after an uncaught error is not known: answer what is in, then make room for a new process. A rejection that
@@ -79,7 +82,10 @@ async function serve(command: Command, flags: Flags, logger: Logger): Promise<nu
     server = await startServer({ ...options, logger, signal: starting.signal, onFatal: () => end(EXIT_FAILURE) });
     await stopped;
     const { unfinishedRequests } = await server.drain();
-    if (unfinishedRequests > 0) exitCode ||= EXIT_FAILURE;
+    if (unfinishedRequests > 0) {
+      exitCode ||= EXIT_FAILURE;
+      await Promise.race([server.close(), setTimeout(DEVICE_CLOSE_TIMEOUT_MS)]);
+    }
   } catch (error) {
     if (starting.signal.aborted) return exitCode;
     if (error instanceof ServerError && error.code === "invalid_options") return usageError(command, error.message);

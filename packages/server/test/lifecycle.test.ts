@@ -309,6 +309,16 @@ describe("dlrm-serve", () => {
     socket.destroy();
   });
 
+  test.each(["onnxruntime", "simulated"])(
+    "SIGTERM while it starts, with the device %s, ends it with code 0",
+    async (device) => {
+      const serving = serve("--bundle", bundle.dir, "--port", "0", "--device", device);
+      await serving.logged("listening; the model is being loaded");
+      serving.kill("SIGTERM");
+      expect(await serving.exit).toEqual({ code: 0, signal: null });
+    },
+  );
+
   test("a second signal ends it at once", async () => {
     const serving = serve(...simulated(), "--drain-timeout-ms", "600000");
     const { port } = await serving.logged("listening; the model is being loaded");
@@ -317,7 +327,7 @@ describe("dlrm-serve", () => {
     serving.kill("SIGTERM");
     expect(await serving.logged("draining")).toMatchObject({ inFlightRequests: 1 });
     serving.kill("SIGTERM");
-    expect(await serving.exit).toEqual({ code: 128 + 15, signal: null });
+    expect(await serving.exit).toEqual({ code: null, signal: "SIGTERM" });
     socket.destroy();
   });
 
