@@ -1,3 +1,6 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { describe, expect, test } from "vitest";
 import type { Backend } from "./backend.ts";
 import { BufferNumbers, TensorTable } from "./buffer-table.ts";
@@ -34,6 +37,24 @@ describe("buffer numbers", () => {
       [2, b],
     ]);
   });
+});
+
+test("a buffer that is garbage is told of by its number", async () => {
+  setFlagsFromString("--expose-gc");
+  const collectGarbage = runInNewContext("gc") as () => void;
+  const garbage: number[] = [];
+  const numbers = new BufferNumbers(
+    () => undefined,
+    (id) => garbage.push(id),
+  );
+  const kept = new SharedArrayBuffer(8);
+  const ids = [numbers.idOf(kept), ((): number => numbers.idOf(new SharedArrayBuffer(8)))()];
+  while (garbage.length === 0) {
+    collectGarbage();
+    await nextTurn();
+  }
+  expect(garbage).toEqual([ids[1]]);
+  expect(numbers.idOf(kept)).toBe(ids[0]);
 });
 
 describe("the tensor table", () => {

@@ -86,7 +86,7 @@ export interface Device {
    * Runs one batch. Each tensor holds at least `bucket` × width numbers, row-major; what is beyond is neither read nor
    * written. From the call until the promise settles the tensors belong to the device: the inputs must not be written and
    * the outputs not read. Afterwards they are the caller's again and can be reused, which costs nothing; a
-   * `SharedArrayBuffer` seen for the first time costs one message.
+   * `SharedArrayBuffer` seen for the first time costs one message, and one that was dropped is freed late: make few.
    *
    * Calls run in the order they were made. Further calls may be made while one runs: the device begins the next without
    * waiting for the caller's event loop, which is never blocked.
