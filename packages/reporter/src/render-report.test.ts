@@ -17,6 +17,12 @@ describe("renderReport", () => {
     expect(real).not.toMatch(/simulated/i);
   });
 
+  it("says that the machine was noisy, with the evidence", () => {
+    const report = renderReport({ ...fixedSummary(), environment: { cpuCount: 2, loadAverageBefore: 8 } });
+    expect(report).toContain("> **Noisy machine.** The load average was 8.00 before the first step.");
+    expect(renderReport(fixedSummary())).not.toContain("Noisy");
+  });
+
   it("says what an empty, interrupted run has", () => {
     const report = renderReport({
       ...fixedSummary(),

@@ -1,5 +1,6 @@
 import { formatCount, formatOptional } from "./format.ts";
 import { codeBlock, left, right, table } from "./markdown.ts";
+import { noiseEvidence } from "./noise.ts";
 import { errorCount } from "./point.ts";
 import {
   closedLoop,
@@ -63,6 +64,12 @@ function head({ summary }: ReportContext): string {
     );
   }
   if (summary.interrupted === true) lines.push("> **Incomplete.** The run was stopped before its plan was done.");
+  const noise = noiseEvidence(summary);
+  if (noise.length > 0) {
+    lines.push(
+      `> **Noisy machine.** ${sentence(noise)} Another run may well give other values: measure on a quiet one.`,
+    );
+  }
   for (const arm of summary.arms ?? []) {
     if (arm.status === "ok") continue;
     lines.push(`> **${arm.arm} ${arm.status}.** ${arm.reason ?? "No reason was recorded."}`);
@@ -72,6 +79,11 @@ function head({ summary }: ReportContext): string {
       "Latency is measured by the client.",
   );
   return lines.join("\n\n");
+}
+
+function sentence(parts: readonly string[]): string {
+  const joined = parts.join("; ");
+  return `${joined.charAt(0).toUpperCase()}${joined.slice(1)}.`;
 }
 
 function charts(list: NonNullable<ReportOptions["charts"]>): string {
