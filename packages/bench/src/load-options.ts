@@ -8,6 +8,17 @@ import type { BenchSettings } from "./settings.ts";
 /** Options of the load generator that can cross to another process. */
 export type LoadTask = Omit<LoadOptions, "onProgress" | "signal">;
 
+/** Examples that are made before the run and cycled through: more than the caches of any CPU hold rows for. */
+const MAX_POOL_EXAMPLES = 16_384;
+/** Times that the pool looks up each row of small tables; more would only take longer to make. */
+const LOOKUPS_PER_ROW = 8;
+
+function poolExamples({ features }: ModelSpec): number {
+  const rows = features.reduce((sum, feature) => sum + feature.vocabularySize, 0);
+  const idsPerExample = features.reduce((sum, feature) => sum + feature.hotSize, 0);
+  return Math.min(MAX_POOL_EXAMPLES, Math.max(1024, Math.ceil((rows * LOOKUPS_PER_ROW) / idsPerExample)));
+}
+
 export function loadTask(
   settings: BenchSettings,
   machine: Machine,
@@ -31,6 +42,7 @@ export function loadTask(
     // Every arm gets the same requests in the same repeat, and others in the next.
     seed: settings.seed + step.repeat - 1,
     idDistribution: settings.idDistribution,
+    poolExamples: poolExamples(spec),
     ...(machine.taskset === undefined ? {} : { cpus: formatCpuList(settings.clientCpus) }),
   };
 }

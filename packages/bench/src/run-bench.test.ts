@@ -96,7 +96,8 @@ function results(...parts: string[]): string {
   return path.join(workDir, "results", ...parts);
 }
 
-describe("runBench", () => {
+// Each starts several processes.
+describe("runBench", { timeout: 300_000 }, () => {
   it("measures every arm at every point, and writes everything", async () => {
     const { summary, reportFile, exitCode } = await run([fakeArm("engine"), fakeArm("py", { family: "python" })], {
       flags: { repeats: "2" },

@@ -47,7 +47,7 @@ async function untilServing(server: ServerProcess): Promise<void> {
   });
 }
 
-describe("ServerProcess", () => {
+describe("ServerProcess", { timeout: 300_000 }, () => {
   it("ends cleanly on SIGTERM", async () => {
     const server = await start("ok");
     await untilServing(server);
