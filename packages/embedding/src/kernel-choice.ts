@@ -1,6 +1,8 @@
 import { EmbeddingError } from "./embedding-error.ts";
-import { attachJavascriptSession, openJavascriptSession } from "./javascript-session.ts";
-import type { JavascriptHandle } from "./javascript-session.ts";
+import { attachReferenceSession, openReferenceSession } from "./reference-session.ts";
+import type { ReferenceHandle } from "./reference-session.ts";
+import { attachWasmSession, openWasmSession } from "./wasm-session.ts";
+import type { WasmHandle } from "./wasm-session.ts";
 import type { KernelSession } from "./kernel.ts";
 import type { LoadOptions } from "./load-tables.ts";
 import { loadNativeBinding } from "./native-binding.ts";
@@ -8,9 +10,9 @@ import { attachNativeSession, openNativeSession } from "./native-session.ts";
 import type { NativeHandle } from "./native-session.ts";
 import type { TableInfo, TableSource } from "./table.ts";
 
-const CHOICES = ["native", "wasm", "javascript", "reference"] as const;
+const CHOICES = ["native", "wasm", "reference"] as const;
 
-/** `native`, `wasm` (portable SIMD), `javascript` (portable, scalar) or `reference` (the slow, plain one). */
+/** `native`, `wasm` (portable, SIMD) or `reference` (slow and plain, to compare with). */
 export type KernelChoice = (typeof CHOICES)[number];
 
 /** Which kernel a store uses, and what it needs in another thread. */
@@ -51,15 +53,16 @@ export async function openSession(
   if (options.mapFiles) {
     throw new EmbeddingError("unsupported", `mode mmap needs the native kernel: ${whyNotNative}`);
   }
-  if (choice === "wasm") throw new EmbeddingError("kernel_unavailable", "the wasm kernel is not part of this build");
-  const kernel = choice ?? "javascript";
-  const session = await openJavascriptSession(kernel, tables, options);
+  const kernel = choice === "reference" ? "reference" : "wasm";
+  const open = kernel === "reference" ? openReferenceSession : openWasmSession;
+  const session = await open(tables, options);
   return { session, handle: { kernel, whyNotNative, inner: session.handle } };
 }
 
 /** The same tables and the same kernel in another thread. */
 export function attachSession(tables: readonly TableInfo[], handle: SessionHandle): KernelSession {
-  if (handle.kernel !== "native") return attachJavascriptSession(tables, handle.inner as JavascriptHandle);
+  if (handle.kernel === "wasm") return attachWasmSession(handle.inner as WasmHandle);
+  if (handle.kernel === "reference") return attachReferenceSession(tables, handle.inner as ReferenceHandle);
   const native = loadNativeBinding();
   if ("binding" in native) return attachNativeSession(native.binding, handle.inner as NativeHandle);
   throw new EmbeddingError("kernel_unavailable", `the native kernel cannot be loaded: ${native.whyNot}`);

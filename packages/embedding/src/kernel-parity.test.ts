@@ -3,7 +3,9 @@ import { KERNELS_TO_TEST, openSessionOf } from "../test/kernels.ts";
 import { randomTable, randomUint32 } from "../test/tables.ts";
 import { layOutPlan } from "./plan-layout.ts";
 import { createReferencePlan } from "./reference-kernel.ts";
-import type { OutOfVocabularyPolicy, TableDtype } from "./table.ts";
+import type { KernelSession } from "./kernel.ts";
+import type { OutOfVocabularyPolicy, TableDtype, TableSource } from "./table.ts";
+import { openWasmSession } from "./wasm-session.ts";
 
 const DTYPES: readonly TableDtype[] = ["float32", "float16", "bfloat16", "int8", "int4"];
 const POLICIES: readonly OutOfVocabularyPolicy[] = [
@@ -12,45 +14,56 @@ const POLICIES: readonly OutOfVocabularyPolicy[] = [
   { kind: "default-row", row: 2 },
   { kind: "modulo" },
 ];
+const DIMS = [1, 2, 3, 5, 7, 8, 15, 16, 17, 31, 33, 64, 100, 128, 129, 200, 257, 1024];
 const HOT_SIZES = [1, 0, 2, 3, 4, 5, 8, 9, 17, 100];
 
-describe.each(KERNELS_TO_TEST.filter((kernel) => kernel !== "reference"))(
-  "the %s kernel gives the reference's bits",
-  (kernel) => {
-    describe.each(DTYPES)("for %s tables", (dtype) => {
-      test.each([1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, 256, 300, 1000, 1024])(
-        "of dim %d, over hot sizes, policies and batches",
-        async (dim) => {
-          const random = randomUint32(dim);
-          const sources = POLICIES.map((policy, at) => randomTable(`t${at}`, 3 + at * 40, dim, dtype, policy, random));
-          const session = await openSessionOf(kernel, sources);
-          const layout = layOutPlan(
-            sources,
-            HOT_SIZES.map((hotSize, at) => ({ table: `t${at % sources.length}`, hotSize })),
-          );
-          const reference = createReferencePlan(
-            layout,
-            sources.map((info) => ({ info, buffer: info.source.bytes.buffer, byteOffset: 0 })),
-          );
-          const plan = session.createPlan(layout);
-          for (const batch of [1, 2, 5]) {
-            const ids = new Int32Array(batch * layout.idsPerExample);
-            for (const { table, hotBefore, hotSize } of layout.features) {
-              for (let i = batch * hotBefore; i < batch * (hotBefore + hotSize); i++) {
-                const wild = table.outOfVocabulary.kind !== "error" && random() % 4 === 0;
-                ids[i] = wild ? random() : random() % table.rows;
-              }
-            }
-            const expected = new Float32Array((batch + 2) * layout.outputWidth).fill(3);
-            const actual = expected.slice();
-            expect(reference.gather(ids, batch, expected, 1)).toBe(-1);
-            expect(plan.findOutOfVocabulary(ids, batch)).toBe(-1);
-            expect(plan.gather(ids, batch, actual, 1)).toBe(-1);
-            expect(Buffer.compare(Buffer.from(actual.buffer), Buffer.from(expected.buffer))).toBe(0);
-          }
-          session.close();
-        },
+type Open = (sources: readonly TableSource[]) => Promise<KernelSession>;
+
+/** Kernels to compare with the reference, and how each is opened. */
+const OPENERS: readonly (readonly [string, Open])[] = [
+  ...KERNELS_TO_TEST.filter((kernel) => kernel !== "reference").map((kernel): readonly [string, Open] => [
+    kernel,
+    (sources) => openSessionOf(kernel, sources),
+  ]),
+  // Memories so small that tables are split over several of them.
+  ["split wasm", (sources) => openWasmSession(sources, { concurrency: 1 }, 10_000)],
+];
+
+describe.each(OPENERS)("the %s kernel gives the reference's bits", (_, openSession) => {
+  describe.each(DTYPES)("for %s tables", (dtype) => {
+    test.each(DIMS)("of dim %d, over hot sizes, policies and batches", async (dim) => {
+      const random = randomUint32(dim);
+      const sources = POLICIES.map((policy, at) => randomTable(`t${at}`, 3 + at * 40, dim, dtype, policy, random));
+      const session = await openSession(sources);
+      const layout = layOutPlan(
+        sources,
+        HOT_SIZES.map((hotSize, at) => ({
+          table: `t${at % sources.length}`,
+          hotSize,
+          pooling: at % 3 === 2 ? "mean" : "sum",
+        })),
       );
+      const reference = createReferencePlan(
+        layout,
+        sources.map((info) => ({ info, buffer: info.source.bytes.buffer, byteOffset: 0 })),
+      );
+      const plan = session.createPlan(layout);
+      for (const batch of [1, 3]) {
+        const ids = new Int32Array(batch * layout.idsPerExample);
+        for (const { table, hotBefore, hotSize } of layout.features) {
+          for (let i = batch * hotBefore; i < batch * (hotBefore + hotSize); i++) {
+            const wild = table.outOfVocabulary.kind !== "error" && random() % 4 === 0;
+            ids[i] = wild ? random() : random() % table.rows;
+          }
+        }
+        const expected = new Float32Array((batch + 2) * layout.outputWidth).fill(3);
+        const actual = expected.slice();
+        expect(reference.gather(ids, batch, expected, 1)).toBe(-1);
+        expect(plan.findOutOfVocabulary(ids, batch)).toBe(-1);
+        expect(plan.gather(ids, batch, actual, 1)).toBe(-1);
+        expect(Buffer.compare(Buffer.from(actual.buffer), Buffer.from(expected.buffer))).toBe(0);
+      }
+      session.close();
     });
-  },
-);
+  });
+});

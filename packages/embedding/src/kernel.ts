@@ -14,7 +14,7 @@ import type { TableInfo } from "./table.ts";
  *       sum[d] += value(row, d)                    // float32, float16, bfloat16: widened, float32 addition in the order of h
  *       sum[d] += scale(row) * code(row, d)        // int8, int4: float32 product, then float32 addition
  *     shift += bias(row)                           // int8, int4
- *   output[(outputRow + b) * outputWidth + column[f] + d] = sum[d] + shift
+ *   output[(outputRow + b) * outputWidth + column[f] + d] = sum[d] + shift       // mean: divided by the number of rows added
  * ```
  *
  * The first term of a sum is stored, not added to zero. Nothing is fused, so every kernel gives the same bits.
@@ -28,7 +28,7 @@ export interface KernelPlan {
 
 /** One thread's access to the tables of a store by one kernel. */
 export interface KernelSession {
-  /** For people: `native avx2`, `javascript`, … */
+  /** For people: `native avx2`, `wasm simd128`, … */
   readonly name: string;
   /** What another thread needs to attach to the same tables; structured-cloneable. */
   readonly handle: unknown;

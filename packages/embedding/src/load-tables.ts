@@ -11,9 +11,10 @@ export interface LoadOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Where the rows of a table go. */
+/** Where bytes of a table, from `firstByte` on, go. */
 export interface LoadTarget {
   readonly table: TableSource;
+  readonly firstByte: number;
   readonly bytes: Uint8Array;
 }
 
@@ -28,7 +29,7 @@ const PIECE_BYTES = 8 * 1024 * 1024;
 
 /** Reads rows straight into their place, several reads at a time, each at its own position. */
 export async function loadTables(targets: readonly LoadTarget[], options: LoadOptions): Promise<void> {
-  const totalBytes = targets.reduce((sum, { table }) => sum + tableBytesOf(table), 0);
+  const totalBytes = targets.reduce((sum, { bytes }) => sum + bytes.byteLength, 0);
   let loadedBytes = 0;
   const files = new Map<string, FileHandle>();
   try {
@@ -73,7 +74,7 @@ export function abortError(signal: AbortSignal): EmbeddingError {
 }
 
 function piecesOf(target: LoadTarget): Piece[] {
-  const totalBytes = tableBytesOf(target.table);
+  const totalBytes = target.bytes.byteLength;
   return Array.from({ length: Math.ceil(totalBytes / PIECE_BYTES) }, (_, at) => ({
     target,
     start: at * PIECE_BYTES,
@@ -82,19 +83,20 @@ function piecesOf(target: LoadTarget): Piece[] {
 }
 
 async function readPiece({ target, start, end }: Piece, files: ReadonlyMap<string, FileHandle>): Promise<void> {
-  const { table, bytes } = target;
+  const { table, firstByte, bytes } = target;
   if (table.source.kind === "memory") {
-    bytes.set(table.source.bytes.subarray(start, end), start);
+    bytes.set(table.source.bytes.subarray(firstByte + start, firstByte + end), start);
     return;
   }
-  const { path, offset } = table.source;
+  const { path } = table.source;
+  const offset = table.source.offset + firstByte;
   let at = start;
   while (at < end) {
     const { bytesRead } = await (files.get(path) as FileHandle).read(bytes, at, end - at, offset + at);
     if (bytesRead === 0) {
       throw new EmbeddingError(
         "invalid_file",
-        `${path}: is truncated: table ${JSON.stringify(table.name)} ended at offset ${offset + at} while reading, expected ${offset + tableBytesOf(table)}`,
+        `${path}: is truncated: table ${JSON.stringify(table.name)} ended at offset ${offset + at} while reading, expected ${table.source.offset + tableBytesOf(table)}`,
       );
     }
     at += bytesRead;

@@ -93,7 +93,11 @@ class NativeKernelSession implements KernelSession {
   }
 
   createPlan(layout: PlanLayout): KernelPlan {
-    const numbers = layout.features.flatMap(({ tableIndex, hotSize }) => [tableIndex, hotSize, 0]);
+    const numbers = layout.features.flatMap(({ tableIndex, hotSize, pooling }) => [
+      tableIndex,
+      hotSize,
+      pooling === "mean" ? 1 : 0,
+    ]);
     return new NativeKernelPlan(this.#session.createPlan(Uint32Array.from(numbers)), this.#arrays);
   }
 

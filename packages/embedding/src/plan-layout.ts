@@ -7,13 +7,19 @@ export interface PlanFeature {
   readonly table: string;
   /** Ids of one example, ≥ 0. */
   readonly hotSize: number;
+  /** How a bag's rows become one vector; the mean of an empty bag is zeros. Default: `sum`. */
+  readonly pooling?: Pooling | undefined;
 }
+
+/** `mean` is the sum divided by the number of rows added: ids that the policy `zero` leaves out do not count. */
+export type Pooling = "sum" | "mean";
 
 /** A feature with everything about its place in ids and output worked out. */
 export interface FeatureLayout {
   readonly tableIndex: number;
   readonly table: TableInfo;
   readonly hotSize: number;
+  readonly pooling: Pooling;
   /** Sum of the hot sizes of the features before this one. */
   readonly hotBefore: number;
   /** First column of this feature's pooled vector in an output row. */
@@ -49,7 +55,14 @@ export function layOutPlan(tables: readonly TableInfo[], features: readonly Plan
         `feature ${at} has hot size ${hotSize}, expected 0 … ${MAX_HOT_SIZE}`,
       );
     }
-    laidOut.push({ tableIndex, table, hotSize, hotBefore, column });
+    const pooling = feature.pooling ?? "sum";
+    if (pooling !== "sum" && pooling !== "mean") {
+      throw new EmbeddingError(
+        "invalid_argument",
+        `feature ${at} has pooling ${JSON.stringify(pooling)}, expected sum or mean`,
+      );
+    }
+    laidOut.push({ tableIndex, table, hotSize, pooling, hotBefore, column });
     hotBefore += hotSize;
     column += table.dim;
   }

@@ -27,7 +27,9 @@ export function createReferencePlan(layout: PlanLayout, tables: readonly SharedT
           const rows = Array.from(ownIds.subarray(first, first + feature.hotSize), (id) =>
             resolveRow(feature.table, id),
           );
-          const pooled = poolRows(tables[feature.tableIndex] as SharedTable, rows);
+          const kept = rows.filter((row) => row !== NO_ROW);
+          const sum = sumRows(tables[feature.tableIndex] as SharedTable, kept);
+          const pooled = feature.pooling === "mean" && kept.length > 0 ? sum.map((value) => value / kept.length) : sum;
           output.set(pooled, (outputRow + b) * layout.outputWidth + feature.column);
         }
       }
@@ -36,13 +38,12 @@ export function createReferencePlan(layout: PlanLayout, tables: readonly SharedT
   };
 }
 
-/** Sum of rows, as float32; rows that are `NO_ROW` are left out. */
-function poolRows(table: SharedTable, rows: readonly number[]): Float32Array {
+/** Sum of rows, as float32. */
+function sumRows(table: SharedTable, rows: readonly number[]): Float32Array {
   const sum = new Float32Array(table.info.dim);
   let shift: number | undefined;
   let empty = true;
   for (const row of rows) {
-    if (row === NO_ROW) continue;
     const { codes, scale, bias } = decodeRow(table, row);
     for (const [d, code] of codes.entries()) {
       const term = scale === undefined ? code : Math.fround(scale * code);

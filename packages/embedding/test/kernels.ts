@@ -7,7 +7,7 @@ import type { KernelChoice } from "../src/index.ts";
 /** Kernels that run on this machine. */
 export const KERNELS_TO_TEST: readonly KernelChoice[] = [
   "reference",
-  "javascript",
+  "wasm",
   ...("binding" in loadNativeBinding() ? (["native"] as const) : []),
 ];
 

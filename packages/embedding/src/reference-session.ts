@@ -1,5 +1,4 @@
 import { EmbeddingError } from "./embedding-error.ts";
-import { createJavascriptPlan } from "./javascript-kernel.ts";
 import type { KernelSession, SharedTable } from "./kernel.ts";
 import { loadTables } from "./load-tables.ts";
 import type { LoadOptions } from "./load-tables.ts";
@@ -8,33 +7,30 @@ import { tableBytesOf } from "./table.ts";
 import type { TableInfo, TableSource } from "./table.ts";
 
 /** What another thread needs: one shared buffer a table. */
-export interface JavascriptHandle {
-  readonly kernel: "javascript" | "reference";
+export interface ReferenceHandle {
   readonly buffers: readonly SharedArrayBuffer[];
 }
 
-/** Loads tables into one SharedArrayBuffer each, for the kernels in plain JavaScript. */
-export async function openJavascriptSession(
-  kernel: "javascript" | "reference",
+/** Loads tables into one SharedArrayBuffer each, for the reference kernel. */
+export async function openReferenceSession(
   tables: readonly TableSource[],
   options: LoadOptions,
 ): Promise<KernelSession> {
   const buffers = tables.map((table) => allocate(table));
   await loadTables(
-    tables.map((table, at) => ({ table, bytes: new Uint8Array(buffers[at] as SharedArrayBuffer) })),
+    tables.map((table, at) => ({ table, firstByte: 0, bytes: new Uint8Array(buffers[at] as SharedArrayBuffer) })),
     options,
   );
-  return attachJavascriptSession(tables, { kernel, buffers });
+  return attachReferenceSession(tables, { buffers });
 }
 
 /** The same tables in another thread. */
-export function attachJavascriptSession(tables: readonly TableInfo[], handle: JavascriptHandle): KernelSession {
+export function attachReferenceSession(tables: readonly TableInfo[], handle: ReferenceHandle): KernelSession {
   const shared = tables.map((info, at) => ({ info, buffer: handle.buffers[at] as SharedArrayBuffer, byteOffset: 0 }));
-  const createPlan = handle.kernel === "reference" ? createReferencePlan : createJavascriptPlan;
   return {
-    name: handle.kernel,
+    name: "reference",
     handle,
-    createPlan: (layout) => createPlan(layout, shared satisfies SharedTable[]),
+    createPlan: (layout) => createReferencePlan(layout, shared satisfies SharedTable[]),
     close: () => {},
   };
 }

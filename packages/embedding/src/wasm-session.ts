@@ -1,0 +1,252 @@
+import { EmbeddingError } from "./embedding-error.ts";
+import type { KernelPlan, KernelSession } from "./kernel.ts";
+import { loadTables } from "./load-tables.ts";
+import type { LoadOptions, LoadTarget } from "./load-tables.ts";
+import type { FeatureLayout, PlanLayout } from "./plan-layout.ts";
+import { OUT_OF_VOCABULARY, resolveRow } from "./table.ts";
+import type { TableSource } from "./table.ts";
+import { instantiateKernel } from "./wasm-kernel.ts";
+import type { WasmKernel } from "./wasm-kernel.ts";
+import { PAGE_BYTES, allocateMemories, placeTables } from "./wasm-memory.ts";
+import type { WasmPart, WasmPlacement } from "./wasm-memory.ts";
+import { requireWebAssembly } from "./webassembly.ts";
+import type { WasmMemory } from "./webassembly.ts";
+
+/** What another thread needs. */
+export interface WasmHandle {
+  readonly memories: readonly WasmMemory[];
+  readonly placement: WasmPlacement;
+}
+
+/** Loads tables into shared WebAssembly memories. */
+export async function openWasmSession(
+  tables: readonly TableSource[],
+  options: LoadOptions,
+  maxMemoryBytes?: number,
+): Promise<KernelSession> {
+  const placement = placeTables(tables, maxMemoryBytes);
+  let memories: readonly WasmMemory[];
+  try {
+    memories = allocateMemories(placement);
+  } catch (error) {
+    throw EmbeddingError.from(error, "io", "cannot allocate WebAssembly memories for the tables");
+  }
+  const targets = tables.flatMap((table, at) =>
+    (placement.tables[at] ?? []).map((part): LoadTarget => {
+      const { buffer } = memories[part.memory] as WasmMemory;
+      const firstByte = part.firstRow * table.rowBytes;
+      return { table, firstByte, bytes: new Uint8Array(buffer, part.byteOffset, part.rows * table.rowBytes) };
+    }),
+  );
+  await loadTables(targets, options);
+  return attachWasmSession({ memories, placement });
+}
+
+/** The same tables in another thread. */
+export function attachWasmSession(handle: WasmHandle): KernelSession {
+  const scratch = new (requireWebAssembly().Memory)({ initial: 1 });
+  const kernels = handle.memories.map((memory) => instantiateKernel(memory, scratch));
+  return {
+    name: "wasm simd128",
+    handle,
+    createPlan: (layout) => new WasmPlan(layout, handle.placement, kernels, scratch),
+    close: () => {},
+  };
+}
+
+/** Pooled vectors and addresses of a block must stay in the second level cache. */
+const BLOCK_BYTES = 256 * 1024;
+
+/**
+ * A plan over WebAssembly. The instances see only their memory of tables and the thread's scratch memory, so addresses go there, and
+ * pooled vectors come from there, a block of examples at a time.
+ */
+class WasmPlan implements KernelPlan {
+  readonly #layout: PlanLayout;
+  readonly #placement: WasmPlacement;
+  readonly #kernels: readonly WasmKernel[];
+  readonly #scratch: WasmMemory;
+  readonly #examplesPerBlock: number;
+  readonly #endsAt: number;
+  readonly #outputAt: number;
+  readonly #scratchBytes: number;
+  /** Ids of the whole call: what is checked must be what is used, and ids may be shared with other threads. */
+  #ids = new Int32Array(0);
+  #views: ScratchViews | undefined;
+
+  constructor(layout: PlanLayout, placement: WasmPlacement, kernels: readonly WasmKernel[], scratch: WasmMemory) {
+    this.#layout = layout;
+    this.#placement = placement;
+    this.#kernels = kernels;
+    this.#scratch = scratch;
+    const exampleBytes = 4 * (layout.outputWidth + layout.idsPerExample + layout.features.length);
+    this.#examplesPerBlock = Math.max(1, Math.floor(BLOCK_BYTES / Math.max(1, exampleBytes)));
+    const examples = this.#examplesPerBlock;
+    this.#endsAt = 4 * examples * layout.idsPerExample;
+    this.#outputAt = Math.ceil((this.#endsAt + 4 * examples * layout.features.length) / 64) * 64;
+    this.#scratchBytes = this.#outputAt + 4 * examples * layout.outputWidth;
+  }
+
+  findOutOfVocabulary(ids: Int32Array, batch: number): number {
+    for (const { table, hotSize, hotBefore } of this.#layout.features) {
+      if (table.outOfVocabulary.kind !== "error") continue;
+      const { rows } = table;
+      const end = batch * (hotBefore + hotSize);
+      for (let i = batch * hotBefore; i < end; i++) {
+        if ((ids[i] as number) >>> 0 >= rows) return i;
+      }
+    }
+    return -1;
+  }
+
+  gather(ids: Int32Array, batch: number, output: Float32Array, outputRow: number): number {
+    const own = this.#copyIds(ids, batch);
+    const refused = this.findOutOfVocabulary(own, batch);
+    if (refused >= 0) return refused;
+    const views = this.#scratchViews();
+    const { outputWidth } = this.#layout;
+    for (let from = 0; from < batch; from += this.#examplesPerBlock) {
+      const examples = Math.min(this.#examplesPerBlock, batch - from);
+      for (const [at, feature] of this.#layout.features.entries())
+        this.#poolFeature(views, feature, at, batch, from, examples);
+      output.set(views.outputOf(examples * outputWidth), (outputRow + from) * outputWidth);
+    }
+    return -1;
+  }
+
+  #poolFeature(
+    views: ScratchViews,
+    feature: FeatureLayout,
+    at: number,
+    batch: number,
+    from: number,
+    examples: number,
+  ): void {
+    const parts = this.#placement.tables[feature.tableIndex] as readonly WasmPart[];
+    const place: FeaturePlace = {
+      feature,
+      first: batch * feature.hotBefore + from * feature.hotSize,
+      examples,
+      addressesAt: 4 * this.#examplesPerBlock * feature.hotBefore,
+      endsAt: this.#endsAt + 4 * this.#examplesPerBlock * at,
+      outputAt: this.#outputAt + 4 * feature.column,
+    };
+    if (parts.length > 1) {
+      this.#poolSplitFeature(views, parts, place);
+      return;
+    }
+    const part = parts[0] as WasmPart;
+    resolveAddresses(views, this.#ids, part, place);
+    const { table, pooling } = feature;
+    const kernel = this.#kernels[part.memory] as WasmKernel;
+    const stride = this.#layout.outputWidth * 4;
+    kernel.bags[table.dtype](
+      place.addressesAt,
+      place.endsAt,
+      examples,
+      place.outputAt,
+      stride,
+      table.dim,
+      pooling === "mean" ? 1 : 0,
+    );
+  }
+
+  /** Rows are in several memories: they are added one by one, each by its memory's instance, in the order of ids. */
+  #poolSplitFeature(views: ScratchViews, parts: readonly WasmPart[], place: FeaturePlace): void {
+    const { feature, first, examples, addressesAt } = place;
+    const { table, hotSize, pooling } = feature;
+    const rowsOfPart = (parts[0] as WasmPart).rows;
+    for (let b = 0; b < examples; b++) {
+      const outputAt = place.outputAt + b * this.#layout.outputWidth * 4;
+      let count = 0;
+      let shift = -0;
+      for (let h = 0; h < hotSize; h++) {
+        const row = resolveRow(table, this.#ids[first + b * hotSize + h] as number);
+        if (row < 0) continue;
+        const part = parts[Math.floor(row / rowsOfPart)] as WasmPart;
+        views.words[addressesAt >> 2] = part.byteOffset + (row - part.firstRow) * table.rowBytes;
+        const kernel = this.#kernels[part.memory] as WasmKernel;
+        shift = kernel.add[table.dtype](addressesAt, 1, outputAt, table.dim, count === 0 ? 1 : 0, shift);
+        count++;
+      }
+      if (count === 0) views.floats.fill(0, outputAt >> 2, (outputAt >> 2) + table.dim);
+      else this.#kernels[0]?.finish(outputAt, table.dim, shift, pooling === "mean" ? count : 1);
+    }
+  }
+
+  #copyIds(ids: Int32Array, batch: number): Int32Array {
+    const count = batch * this.#layout.idsPerExample;
+    if (this.#ids.length < count) this.#ids = new Int32Array(count);
+    const own = this.#ids;
+    if (ids.length === count) own.set(ids);
+    else for (let i = 0; i < count; i++) own[i] = ids[i] as number;
+    return own;
+  }
+
+  #scratchViews(): ScratchViews {
+    const missing = this.#scratchBytes - this.#scratch.buffer.byteLength;
+    if (missing > 0) this.#scratch.grow(Math.ceil(missing / PAGE_BYTES));
+    // Growing, by any plan of this session, makes a new buffer.
+    if (this.#views?.buffer !== this.#scratch.buffer)
+      this.#views = new ScratchViews(this.#scratch.buffer, this.#outputAt);
+    return this.#views;
+  }
+}
+
+/** Where a feature's ids, addresses, ends and pooled vectors are. */
+interface FeaturePlace {
+  readonly feature: FeatureLayout;
+  /** Index of the block's first id. */
+  readonly first: number;
+  readonly examples: number;
+  readonly addressesAt: number;
+  readonly endsAt: number;
+  readonly outputAt: number;
+}
+
+/** The scratch memory, as JavaScript sees it. */
+class ScratchViews {
+  readonly buffer: ArrayBufferLike;
+  readonly words: Uint32Array;
+  readonly floats: Float32Array;
+  readonly #outputAt: number;
+  readonly #outputs = new Map<number, Float32Array>();
+
+  constructor(buffer: ArrayBufferLike, outputAt: number) {
+    this.buffer = buffer;
+    this.words = new Uint32Array(buffer);
+    this.floats = new Float32Array(buffer);
+    this.#outputAt = outputAt;
+  }
+
+  /** The first `length` elements of pooled vectors; the view is kept, as a new one costs more than a small copy. */
+  outputOf(length: number): Float32Array {
+    let view = this.#outputs.get(length);
+    if (view === undefined) {
+      view = new Float32Array(this.buffer, this.#outputAt, length);
+      this.#outputs.set(length, view);
+    }
+    return view;
+  }
+}
+
+/** Writes the addresses of the rows of a feature's bags, and where each bag ends. */
+function resolveAddresses(views: ScratchViews, ids: Int32Array, part: WasmPart, place: FeaturePlace): void {
+  const { feature, first, examples } = place;
+  const { table, hotSize } = feature;
+  const { rows, rowBytes } = table;
+  const { words } = views;
+  const addresses = place.addressesAt >> 2;
+  const ends = place.endsAt >> 2;
+  let count = 0;
+  let i = first;
+  for (let b = 0; b < examples; b++) {
+    for (const end = i + hotSize; i < end; i++) {
+      const id = ids[i] as number;
+      const row = id >>> 0 < rows ? id : resolveRow(table, id);
+      if (row >= 0) words[addresses + count++] = part.byteOffset + row * rowBytes;
+      else if (row === OUT_OF_VOCABULARY) throw new RangeError(`id ${id} was not checked`);
+    }
+    words[ends + b] = count;
+  }
+}
