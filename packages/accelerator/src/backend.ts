@@ -1,4 +1,4 @@
-import type { SharedFloat32Array, TensorSpec } from "./device.ts";
+import type { PrecisionReport, SharedFloat32Array, TensorSpec } from "./device.ts";
 
 /**
  * What a device's thread runs. `Tensor` is the backend's own form of a tensor, made once for each place in memory and
@@ -9,6 +9,7 @@ export interface Backend<Tensor> {
   readonly platform: string;
   readonly inputs: readonly TensorSpec[];
   readonly outputs: readonly TensorSpec[];
+  readonly precision: PrecisionReport;
   /** `view` is exactly the `bucket` rows of one input or output. */
   wrap(spec: TensorSpec, bucket: number, view: SharedFloat32Array): Tensor;
   /** Runs one batch; returning no promise saves a turn of the loop. Tensors stand in the order of `inputs` and `outputs`. */

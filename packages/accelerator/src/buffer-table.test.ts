@@ -17,6 +17,7 @@ const backend: Backend<FakeTensor> = {
   platform: "cpu",
   inputs: [{ name: "x", width: [3] }],
   outputs: [{ name: "y", width: [] }],
+  precision: { name: "float32", quantizedWeights: 0 },
   wrap: ({ name }, bucket, view) => ({ name, bucket, view }),
   run: () => undefined,
   warm: () => undefined,

@@ -18,6 +18,7 @@ describe("a device spec", () => {
       outputs: undefined,
       numThreads: availableParallelism(),
       executionProviders: ["cpu"],
+      precision: "float32",
       sessionConfig: { "session.intra_op.allow_spinning": "0", "session.inter_op.allow_spinning": "0" },
       warmUpBudgetMs: 10_000,
       maxQueuedCalls: 64,
@@ -110,14 +111,18 @@ describe("a device spec", () => {
     });
   });
 
-  test.skipIf(process.arch === "arm64")(
-    "is refused: a precision that the processor does not have (this one is arm64, which has it)",
-    () => {
-      expect(() =>
-        checkOnnxRuntimeSpec({ kind: "onnxruntime", modelPath: "m", buckets: [1], precision: "bfloat16" }),
-      ).toThrow(
-        `invalid onnxruntime device: precision must be "float32" (${process.arch} with cpu has no other), got "bfloat16"`,
+  test("is refused: a precision that the processor or the provider does not have", () => {
+    const spec = { kind: "onnxruntime", modelPath: "m", buckets: [1] } as const;
+    expect(() => checkOnnxRuntimeSpec({ ...spec, executionProviders: ["cuda"], precision: "int8" })).toThrow(
+      `invalid onnxruntime device: precision must be float32 with cuda on ${process.arch}, got "int8"`,
+    );
+    const check = (): unknown => checkOnnxRuntimeSpec({ ...spec, precision: "bfloat16" }).sessionConfig;
+    if (process.arch === "arm64") {
+      expect(check()).toMatchObject({ "mlas.enable_gemm_fastmath_arm64_bfloat16": "1" });
+    } else {
+      expect(check).toThrow(
+        `invalid onnxruntime device: precision must be float32 or int8 with cpu on ${process.arch}, got "bfloat16"`,
       );
-    },
-  );
+    }
+  });
 });

@@ -2,7 +2,7 @@ import { availableParallelism } from "node:os";
 import path from "node:path";
 import { AcceleratorError } from "./errors.ts";
 import type { ReopenOptions } from "./reopening-device.ts";
-import type { NamedTensors, OpenProgress, TensorSpec } from "./device.ts";
+import type { NamedTensors, OpenProgress, PrecisionReport, TensorSpec } from "./device.ts";
 
 interface CommonSpec {
   /** Batch sizes the device must run: positive integers, in any order. The model's batch dimension must allow each. */
@@ -47,9 +47,11 @@ export interface OnnxRuntimeSpec extends CommonSpec {
   readonly executionProviders?: readonly string[];
   /**
    * `bfloat16` lets matrix products round their inputs to bfloat16: onnxruntime has it on arm64 CPUs with the bf16
-   * extension, and elsewhere it is an error. Default `float32`.
+   * extension, and elsewhere it is an error. `int8` quantizes the weight matrices of the model, which must be inside its
+   * file, when it is opened: faster, and less exact by what `device.precision` then says. Both are for the CPU. Default
+   * `float32`.
    */
-  readonly precision?: "float32" | "bfloat16";
+  readonly precision?: PrecisionReport["name"];
   /** Session configuration entries by onnxruntime's keys (`session.…`), over ours. */
   readonly sessionConfig?: Readonly<Record<string, string>>;
 }
@@ -96,6 +98,7 @@ export interface OnnxRuntimeSettings extends CommonSettings {
   readonly outputs: readonly TensorSpec[] | undefined;
   readonly numThreads: number;
   readonly executionProviders: readonly string[];
+  readonly precision: PrecisionReport["name"];
   readonly sessionConfig: Readonly<Record<string, string>>;
 }
 
@@ -189,6 +192,9 @@ function checkMaxQueuedCalls(maxQueuedCalls: number, problems: Problems): void {
   problems.expect(holds, "maxQueuedCalls", `an integer from 1 to ${MAX_QUEUED_CALLS}`, maxQueuedCalls);
 }
 
+/** Session configuration that turns bfloat16 products on. */
+export const BFLOAT16_ENTRY = "mlas.enable_gemm_fastmath_arm64_bfloat16";
+
 /** Validates once; nothing after it sees a default or a wrong value. Throws `invalid_spec` with all problems. */
 export function checkOnnxRuntimeSpec(spec: OnnxRuntimeSpec): OnnxRuntimeSettings & CallerSettings {
   const problems = new Problems();
@@ -211,13 +217,11 @@ export function checkOnnxRuntimeSpec(spec: OnnxRuntimeSpec): OnnxRuntimeSettings
     "a list of names",
     executionProviders,
   );
-  const hasBfloat16 = process.arch === "arm64" && executionProviders[0] === "cpu";
-  problems.expect(
-    precision === "float32" || (precision === "bfloat16" && hasBfloat16),
-    "precision",
-    hasBfloat16 ? '"float32" or "bfloat16"' : `"float32" (${process.arch} with ${executionProviders[0]} has no other)`,
-    precision,
-  );
+  const precisions = ["float32"];
+  if (executionProviders[0] === "cpu") precisions.push("int8");
+  if (executionProviders[0] === "cpu" && process.arch === "arm64") precisions.push("bfloat16");
+  const expected = `${precisions.join(" or ")} with ${executionProviders[0]} on ${process.arch}`;
+  problems.expect(precisions.includes(precision), "precision", expected, precision);
   problems.throwIfAny("onnxruntime");
   return {
     ...common,
@@ -228,11 +232,12 @@ export function checkOnnxRuntimeSpec(spec: OnnxRuntimeSpec): OnnxRuntimeSettings
     outputs: spec.outputs,
     numThreads,
     executionProviders,
+    precision,
     sessionConfig: {
       // A thread that spins for work takes the core from whoever prepares the next batch.
       "session.intra_op.allow_spinning": "0",
       "session.inter_op.allow_spinning": "0",
-      ...(precision === "bfloat16" ? { "mlas.enable_gemm_fastmath_arm64_bfloat16": "1" } : {}),
+      ...(precision === "bfloat16" ? { [BFLOAT16_ENTRY]: "1" } : {}),
       ...spec.sessionConfig,
     },
   };

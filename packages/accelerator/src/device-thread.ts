@@ -34,10 +34,10 @@ async function open(settings: ThreadSettings): Promise<{ backend: Backend<unknow
         tell({ type: "progress", progress: { phase: "warm-up", bucket, done: done + 1, total } });
       },
     });
-    const { name, platform, inputs, outputs } = backend;
+    const { name, platform, inputs, outputs, precision } = backend;
     const ring = CallRing.allocate(settings.maxQueuedCalls, inputs.length + outputs.length);
     const { buffer, capacity } = ring;
-    tell({ type: "ready", name, platform, inputs, outputs, warmUp: report, ring: { buffer, capacity } });
+    tell({ type: "ready", name, platform, inputs, outputs, warmUp: report, precision, ring: { buffer, capacity } });
     return { backend, ring };
   } catch (error) {
     await backend.close();

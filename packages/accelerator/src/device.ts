@@ -57,6 +57,18 @@ export interface WarmUpReport {
   readonly elapsedMs: number;
 }
 
+/** What the device computes in, and what that costs in exactness. */
+export interface PrecisionReport {
+  readonly name: "float32" | "bfloat16" | "int8";
+  /** Weight matrices that were made int8. */
+  readonly quantizedWeights: number;
+  /**
+   * Differences of the outputs to those of the same model in float32, on one batch of `rows` examples whose inputs are uniform
+   * in ±1. Your own inputs may differ: compare with them before you serve. Absent for float32.
+   */
+  readonly error?: { readonly maxAbs: number; readonly meanAbs: number; readonly rows: number };
+}
+
 /** Progress of `openDevice`. `done` of `total` steps are behind; a step is loading the model, or warming up a bucket. */
 export interface OpenProgress {
   readonly phase: "load" | "warm-up";
@@ -78,6 +90,7 @@ export interface Device {
   readonly inputs: readonly TensorSpec[];
   readonly outputs: readonly TensorSpec[];
   readonly warmUp: WarmUpReport;
+  readonly precision: PrecisionReport;
   readonly stats: DeviceStats;
   /** Resolves, with what its calls reject with, if the device is lost for good. A device that is closed never is. */
   readonly lost: Promise<AcceleratorError>;

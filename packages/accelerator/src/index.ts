@@ -8,6 +8,7 @@ export type {
   ExecuteOptions,
   NamedTensors,
   OpenProgress,
+  PrecisionReport,
   SharedFloat32Array,
   TensorSpec,
   WarmUpReport,

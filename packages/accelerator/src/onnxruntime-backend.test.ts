@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { checkOnnxRuntimeSpec, type OnnxRuntimeSpec } from "./device-spec.ts";
 import { OnnxRuntimeBackend } from "./onnxruntime-backend.ts";
 import { INT64, type FixtureModel, type FixtureValue } from "../test/onnx-fixture.ts";
-import { fixtureModel, ModelFolder, shared } from "../test/open-devices.ts";
+import { expectedScores, fixtureModel, makeBatch, maxDifference, ModelFolder, shared } from "../test/open-devices.ts";
 
 let folder: ModelFolder;
 beforeAll(async () => {
@@ -163,5 +163,39 @@ describe("opening an ONNX model", () => {
     const backend = await open(path, { buckets: [4] });
     expect(backend.inputs).toEqual([{ name: "x", width: [3] }]);
     await backend.close();
+  });
+});
+
+describe("an ONNX model in int8", () => {
+  test("scores nearly as in float32, and says by how much it differs", async () => {
+    const path = await folder.write("int8.onnx", fixtureModel());
+    const backend = await open(path, { precision: "int8", buckets: [1, 4, 128] });
+    expect(backend.name).toMatch(/\(cpu, 1 thread, int8\)$/);
+    expect(backend.precision).toMatchObject({ name: "int8", quantizedWeights: 1, error: { rows: 4 } });
+    const { maxAbs, meanAbs } = backend.precision.error!;
+    expect(maxAbs).toBeGreaterThan(0);
+    expect(maxAbs).toBeLessThan(0.02);
+    expect(meanAbs).toBeGreaterThan(0);
+    expect(meanAbs).toBeLessThanOrEqual(maxAbs);
+    const batch = makeBatch(4);
+    const [dense, pooled] = backend.inputs;
+    const inputs = [backend.wrap(dense!, 4, batch.inputs.dense), backend.wrap(pooled!, 4, batch.inputs.pooled)];
+    await backend.run(4, inputs, [backend.wrap(backend.outputs[0]!, 4, batch.outputs.scores)]);
+    expect(maxDifference(batch.outputs.scores, expectedScores(batch, 4))).toBeLessThan(0.02);
+    await backend.close();
+  });
+
+  test("is float32 still where there is no matrix to quantize", async () => {
+    const backend = await open(await folder.write("neg.onnx", negation(X, Y)), { precision: "int8" });
+    expect(backend.precision).toEqual({ name: "int8", quantizedWeights: 0, error: { maxAbs: 0, meanAbs: 0, rows: 4 } });
+    await backend.close();
+  });
+
+  test("must be an ONNX file", async () => {
+    const path = await folder.write("broken.onnx", "\u007f\u007f");
+    await expect(open(path, { precision: "int8" })).rejects.toMatchObject({
+      code: "model_invalid",
+      message: expect.stringContaining(`${path} is no ONNX file: `) as string,
+    });
   });
 });

@@ -6,6 +6,7 @@ import type {
   DeviceStats,
   ExecuteOptions,
   NamedTensors,
+  PrecisionReport,
   SharedFloat32Array,
   TensorSpec,
   WarmUpReport,
@@ -23,6 +24,7 @@ export class ReferenceDevice implements Device {
   readonly inputs: readonly TensorSpec[];
   readonly outputs: readonly TensorSpec[];
   readonly warmUp: WarmUpReport;
+  readonly precision: PrecisionReport = { name: "float32", quantizedWeights: 0 };
   /** It has no thread to lose. */
   readonly lost: Promise<never> = new Promise(() => {});
   readonly #spec: Required<ReferenceSpec>;

@@ -1,5 +1,13 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Device, DeviceStats, ExecuteOptions, NamedTensors, TensorSpec, WarmUpReport } from "./device.ts";
+import type {
+  Device,
+  DeviceStats,
+  ExecuteOptions,
+  NamedTensors,
+  PrecisionReport,
+  TensorSpec,
+  WarmUpReport,
+} from "./device.ts";
 import { AcceleratorError } from "./errors.ts";
 import { addStats } from "./stats-counter.ts";
 
@@ -34,6 +42,7 @@ export class ReopeningDevice implements Device {
   readonly buckets: readonly number[];
   readonly inputs: readonly TensorSpec[];
   readonly outputs: readonly TensorSpec[];
+  readonly precision: PrecisionReport;
   readonly #name: string;
   readonly #open: (signal: AbortSignal) => Promise<Device>;
   readonly #options: ReopenOptions;
@@ -52,6 +61,7 @@ export class ReopeningDevice implements Device {
     this.buckets = device.buckets;
     this.inputs = device.inputs;
     this.outputs = device.outputs;
+    this.precision = device.precision;
     this.#name = device.name;
     this.#open = open;
     this.#options = options;

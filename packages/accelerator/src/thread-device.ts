@@ -3,7 +3,15 @@ import { receiveMessageOnPort, type MessagePort, type Worker } from "node:worker
 import { BufferNumbers } from "./buffer-table.ts";
 import { CallChecker, cancelled, queueFull, type CheckedCall } from "./call-checker.ts";
 import { CALL_CANCELLED, CALL_DONE, CallRing } from "./call-ring.ts";
-import type { Device, DeviceStats, ExecuteOptions, NamedTensors, TensorSpec, WarmUpReport } from "./device.ts";
+import type {
+  Device,
+  DeviceStats,
+  ExecuteOptions,
+  NamedTensors,
+  PrecisionReport,
+  TensorSpec,
+  WarmUpReport,
+} from "./device.ts";
 import { endThread } from "./end-thread.ts";
 import { AcceleratorError, fromErrorRecord } from "./errors.ts";
 import { StatsCounter } from "./stats-counter.ts";
@@ -50,6 +58,7 @@ export class ThreadDevice implements Device {
   readonly inputs: readonly TensorSpec[];
   readonly outputs: readonly TensorSpec[];
   readonly warmUp: WarmUpReport;
+  readonly precision: PrecisionReport;
 
   readonly #maxQueuedCalls: number;
   readonly #callTimeoutMs: number;
@@ -82,6 +91,7 @@ export class ThreadDevice implements Device {
     this.inputs = ready.inputs;
     this.outputs = ready.outputs;
     this.warmUp = ready.warmUp;
+    this.precision = ready.precision;
     this.#maxQueuedCalls = maxQueuedCalls;
     this.#callTimeoutMs = callTimeoutMs;
     this.#worker = worker;

@@ -1,5 +1,5 @@
 import type { MessagePort } from "node:worker_threads";
-import type { OpenProgress, TensorSpec, WarmUpReport } from "./device.ts";
+import type { OpenProgress, PrecisionReport, TensorSpec, WarmUpReport } from "./device.ts";
 import type { ThreadSettings } from "./device-spec.ts";
 import type { ErrorRecord } from "./errors.ts";
 
@@ -33,5 +33,6 @@ export interface ThreadReady {
   readonly inputs: readonly TensorSpec[];
   readonly outputs: readonly TensorSpec[];
   readonly warmUp: WarmUpReport;
+  readonly precision: PrecisionReport;
   readonly ring: { readonly buffer: SharedArrayBuffer; readonly capacity: number };
 }

@@ -64,12 +64,10 @@ function node({ op, inputs, outputs, attributes = {} }: FixtureNode): number[] {
 function weight({ name, shape, data }: FixtureWeight): number[] {
   const raw = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
   const type = data instanceof Float32Array ? FLOAT : INT64;
-  return [
-    ...shape.flatMap((dimension) => integer(1, dimension)),
-    ...integer(2, type),
-    ...text(8, name),
-    ...bytes(9, raw),
-  ];
+  // Both ways of writing repeated integers are found in real files: packed for matrices, unpacked for the rest.
+  const dims =
+    shape.length === 2 ? bytes(1, shape.flatMap(varint)) : shape.flatMap((dimension) => integer(1, dimension));
+  return [...dims, ...integer(2, type), ...text(8, name), ...bytes(9, raw)];
 }
 
 /** The bytes of an ONNX file (IR version 8, operator set 17). */
