@@ -1,11 +1,11 @@
-import { mkdtemp, rm, truncate } from "node:fs/promises";
+import { mkdtemp, rm, truncate, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Worker } from "node:worker_threads";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { float32Tensor, writeSafetensors } from "../test/tables.ts";
+import { float32Tensor, npyBytes, writeSafetensors } from "../test/tables.ts";
 import { EmbeddingError } from "./embedding-error.ts";
-import { openEmbeddingStore } from "./embedding-store.ts";
+import { attachEmbeddingStore, openEmbeddingStore } from "./embedding-store.ts";
 import type { EmbeddingStore } from "./embedding-store.ts";
 import { KERNELS_TO_TEST } from "../test/kernels.ts";
 
@@ -130,6 +130,53 @@ describe.each(KERNELS_TO_TEST)("with the %s kernel, a store", (kernel) => {
     store.close();
   });
 
+  test("counts ids without a row where they are not refused", async () => {
+    const outOfVocabulary = { tables: { colours: { kind: "zero" }, shapes: { kind: "modulo" } } } as const;
+    const store = await openEmbeddingStore({ safetensors: path }, { kernel, outOfVocabulary });
+    const plan = store.plan(features);
+    expect(store.outOfVocabularyCounts()).toEqual({});
+    plan.gather(Int32Array.of(0, 3, -1, 2, 1, 2), 2, new Float32Array(10), 0);
+    expect(store.outOfVocabularyCounts()).toEqual({ colours: 2, shapes: 1 });
+    store.close();
+  });
+
+  test("takes int64 ids, beyond 2^53 too", async () => {
+    const outOfVocabulary = { tables: { colours: { kind: "zero" }, shapes: { kind: "modulo" } } } as const;
+    const store = await openEmbeddingStore({ safetensors: path }, { kernel, outOfVocabulary });
+    const plan = store.plan(features);
+    const narrow = new Int32Array(3);
+    expect(plan.narrowIds(BigInt64Array.of(1n, 2n ** 32n, 2n ** 62n + 1n), 1, narrow)).toBeUndefined();
+    const output = new Float32Array(5);
+    plan.gather(narrow, 1, output, 0);
+    expect(Array.from(output)).toEqual([10, 20, -1, -2, -3]);
+    expect(plan.narrowIds(BigInt64Array.of(1n, 1n, -(2n ** 62n) - 1n), 1, narrow)).toBeUndefined();
+    expect(Array.from(narrow)).toEqual([1, 1, 1]);
+    store.close();
+  });
+
+  test("refuses int64 ids that int32 arithmetic would take for rows", () =>
+    withStore((store) => {
+      const plan = store.plan(features);
+      const place = { feature: 0, example: 0, position: 1, id: 2 ** 32 };
+      expect(plan.narrowIds(BigInt64Array.of(1n, 2n ** 32n, 0n), 1, new Int32Array(3))).toEqual(place);
+      expect(thrown(() => plan.narrowIds(new BigInt64Array(2), 1, new Int32Array(3))).code).toBe("invalid_argument");
+      expect(thrown(() => plan.narrowIds(new BigInt64Array(3), 1, new Int32Array(2))).code).toBe("invalid_argument");
+    }));
+
+  test("opens a .npy file a table, and rows in memory", async () => {
+    const file = join(dir, "colours.npy");
+    const dict = "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }";
+    await writeFile(file, npyBytes(dict, new Uint8Array(Float32Array.of(1, 2, 10, 20, 100, 200).buffer)));
+    const data = Float32Array.of(9, 1, 2, 10, 20, 100, 200).subarray(1);
+    for (const source of [{ npy: { colours: file } }, { rows: { colours: { dim: 2, data } } }]) {
+      const store = await openEmbeddingStore(source, { kernel });
+      const output = new Float32Array(2);
+      store.plan([{ table: "colours", hotSize: 3, pooling: "mean" }]).gather(Int32Array.of(2, 0, 1), 1, output, 0);
+      expect(Array.from(output)).toEqual([37, 74]);
+      store.close();
+    }
+  });
+
   test("is used by other threads without a copy", () =>
     withStore(async (store) => {
       const output = new Float32Array(new SharedArrayBuffer(40));
@@ -174,6 +221,77 @@ describe.each(KERNELS_TO_TEST)("with the %s kernel, a store", (kernel) => {
       code: "aborted",
       cause: "enough",
     });
+  });
+});
+
+describe.runIf(KERNELS_TO_TEST.includes("native"))("a native store", () => {
+  const rowsOf = (...data: number[]) => ({ rows: { t: { dim: 2, data: Float32Array.from(data) } } });
+
+  test("replaces rows, and refuses updates out of range with nothing changed", async () => {
+    const store = await openEmbeddingStore(rowsOf(1, 2, 3, 4, 5, 6), { kernel: "native" });
+    const plan = store.plan([{ table: "t", hotSize: 1 }]);
+    const pooled = () => {
+      const output = new Float32Array(6);
+      plan.gather(Int32Array.of(0, 1, 2), 3, output, 0);
+      return Array.from(output);
+    };
+    const good = { table: "t", firstRow: 1, rows: Float32Array.of(30, 40, 50, 60) };
+    for (const [bad, code] of [
+      [{ ...good, table: "u" }, "unknown_table"],
+      [{ ...good, firstRow: 2 }, "invalid_argument"],
+      [{ ...good, firstRow: -1 }, "invalid_argument"],
+      [{ ...good, firstRow: 0.5 }, "invalid_argument"],
+      [{ ...good, rows: Float32Array.of(1) }, "invalid_argument"],
+    ] as const) {
+      expect(thrown(() => store.update([good, bad])).code).toBe(code);
+    }
+    expect(pooled()).toEqual([1, 2, 3, 4, 5, 6]);
+    expect(store.update([good])).toBe(1);
+    expect(pooled()).toEqual([1, 2, 30, 40, 50, 60]);
+    const shared = new Float32Array(new SharedArrayBuffer(8)).fill(7);
+    expect(store.update([{ table: "t", firstRow: 0, rows: shared }])).toBe(2);
+    expect(pooled()).toEqual([7, 7, 30, 40, 50, 60]);
+    store.close();
+  });
+
+  test("maps a file, and cannot be attached to once closed", async () => {
+    const store = await openEmbeddingStore({ safetensors: path }, { kernel: "native", mode: "mmap" });
+    const output = new Float32Array(2);
+    const plan = store.plan([{ table: "colours", hotSize: 2 }]);
+    plan.gather(Int32Array.of(2, 0), 1, output, 0);
+    expect(Array.from(output)).toEqual([101, 202]);
+    // Updates of a mapped table do not touch the file.
+    store.update([{ table: "colours", firstRow: 0, rows: Float32Array.of(0, 0) }]);
+    plan.gather(Int32Array.of(2, 0), 1, output, 0);
+    expect(Array.from(output)).toEqual([100, 200]);
+    const handle = store.handle();
+    store.close();
+    expect(thrown(() => attachEmbeddingStore(handle)).code).toBe("closed");
+    const again = await openEmbeddingStore({ safetensors: path }, { kernel: "native", mode: "mmap" });
+    again.plan([{ table: "colours", hotSize: 2 }]).gather(Int32Array.of(2, 0), 1, output, 0);
+    expect(Array.from(output)).toEqual([101, 202]);
+    again.close();
+  });
+
+  test("keeps the memory of arrays it knows while they are used, whatever the collector does", async () => {
+    const store = await openEmbeddingStore(rowsOf(1, 2, 3, 4), { kernel: "native" });
+    const plan = store.plan([{ table: "t", hotSize: 1 }]);
+    for (let round = 0; round < 2000; round++) {
+      const ids = new Int32Array(new SharedArrayBuffer(4)).fill(round % 2);
+      const output = new Float32Array(new SharedArrayBuffer(8));
+      plan.gather(ids, 1, output, 0);
+      expect(output[0]).toBe(round % 2 === 0 ? 1 : 3);
+    }
+    store.close();
+  });
+});
+
+test("kernels that cannot update or map say so", async () => {
+  const store = await openEmbeddingStore({ safetensors: path }, { kernel: "wasm" });
+  expect(thrown(() => store.update([])).code).toBe("unsupported");
+  store.close();
+  await expect(openEmbeddingStore({ safetensors: path }, { kernel: "wasm", mode: "mmap" })).rejects.toMatchObject({
+    code: "unsupported",
   });
 });
 

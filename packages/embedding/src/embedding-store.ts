@@ -5,7 +5,7 @@ import { attachSession, openSession } from "./kernel-choice.ts";
 import type { KernelChoice, SessionHandle } from "./kernel-choice.ts";
 import type { KernelPlan, KernelSession } from "./kernel.ts";
 import { checkIds, checkOutput, layOutPlan, locateId } from "./plan-layout.ts";
-import type { PlanFeature, PlanLayout } from "./plan-layout.ts";
+import type { FeatureLayout, PlanFeature, PlanLayout } from "./plan-layout.ts";
 import { describeTables } from "./table-source.ts";
 import type { EmbeddingSource, OutOfVocabularyPolicies } from "./table-source.ts";
 import { tableBytesOf } from "./table.ts";
@@ -56,6 +56,19 @@ export interface GatherPlan {
    * Throws `out_of_vocabulary` or `invalid_argument` before any table memory is read and with nothing written.
    */
   gather(ids: Int32Array, batch: number, output: Float32Array, outputRow: number): void;
+  /**
+   * Makes int32 ids of int64 ones, for `gather`: ids of rows stay, others become what the table's policy makes of them (`modulo` is
+   * taken of the whole 64 bits). The first id that is refused, with `into` partly written; `undefined` if there is none.
+   */
+  narrowIds(ids: BigInt64Array, batch: number, into: Int32Array): OutOfVocabularyId | undefined;
+}
+
+/** Rows of a table, to be replaced. */
+export interface RowUpdate {
+  readonly table: string;
+  readonly firstRow: number;
+  /** Whole rows, as the table's dtype stores them. */
+  readonly rows: ArrayBufferView;
 }
 
 /** Embedding tables in this process, and one thread's way to them. */
@@ -68,6 +81,14 @@ export interface EmbeddingStore {
   /** For `attachEmbeddingStore` in other threads of this process. */
   handle(): EmbeddingStoreHandle;
   plan(features: readonly PlanFeature[]): GatherPlan;
+  /**
+   * Replaces rows while other threads gather: each gather sees all of `updates` or none, and never a torn row. Costs a copy of each 2 MiB
+   * of table that is touched; the memory of what was replaced returns when the last gather that reads it ends. Gives the new epoch,
+   * which counts updates. Only the native kernel can (else: `unsupported`).
+   */
+  update(updates: readonly RowUpdate[]): number;
+  /** Ids without a row that this thread's gathers have met, by table; only tables with a policy other than `error` count. */
+  outOfVocabularyCounts(): Readonly<Record<string, number>>;
   /** Ends this thread's use. The tables' memory returns when all threads have closed (or ended) and dropped their plans. */
   close(): void;
 }
@@ -118,6 +139,8 @@ class SessionStore implements EmbeddingStore {
   readonly kernel: { readonly name: string; readonly whyNotNative?: string };
   readonly #session: KernelSession;
   readonly #handle: SessionHandle;
+  /** By index of table. */
+  readonly #outOfVocabulary: Float64Array;
   #closed = false;
 
   constructor(tables: readonly TableInfo[], session: KernelSession, handle: SessionHandle) {
@@ -127,6 +150,7 @@ class SessionStore implements EmbeddingStore {
     this.kernel = whyNotNative === undefined ? { name: session.name } : { name: session.name, whyNotNative };
     this.#session = session;
     this.#handle = handle;
+    this.#outOfVocabulary = new Float64Array(tables.length);
   }
 
   handle(): EmbeddingStoreHandle {
@@ -137,7 +161,47 @@ class SessionStore implements EmbeddingStore {
   plan(features: readonly PlanFeature[]): GatherPlan {
     this.#checkOpen();
     const layout = layOutPlan(this.tables, features);
-    return new SessionPlan(layout, this.#session.createPlan(layout), () => this.#checkOpen());
+    return new SessionPlan(layout, this.#session.createPlan(layout), this.#outOfVocabulary, () => this.#checkOpen());
+  }
+
+  update(updates: readonly RowUpdate[]): number {
+    this.#checkOpen();
+    if (this.#session.update === undefined) {
+      throw new EmbeddingError(
+        "unsupported",
+        `the kernel ${this.kernel.name} does not update tables, only the native one does`,
+      );
+    }
+    return this.#session.update(
+      updates.map(({ table: name, firstRow, rows }) => {
+        const table = this.tables.findIndex((info) => info.name === name);
+        const info = this.tables[table];
+        if (info === undefined)
+          throw new EmbeddingError("unknown_table", `the store has no table ${JSON.stringify(name)}`);
+        const count = rows.byteLength / info.rowBytes;
+        if (!Number.isInteger(count)) {
+          throw new EmbeddingError(
+            "invalid_argument",
+            `${rows.byteLength} bytes for table ${JSON.stringify(name)} are not whole rows of ${info.rowBytes} bytes`,
+          );
+        }
+        if (!Number.isInteger(firstRow) || firstRow < 0 || firstRow + count > info.rows) {
+          throw new EmbeddingError(
+            "invalid_argument",
+            `rows ${firstRow} … ${firstRow + count - 1} of table ${JSON.stringify(name)} are out of range, expected 0 … ${info.rows - 1}`,
+          );
+        }
+        return { table, firstRow, bytes: new Uint8Array(rows.buffer, rows.byteOffset, rows.byteLength) };
+      }),
+    );
+  }
+
+  outOfVocabularyCounts(): Readonly<Record<string, number>> {
+    return Object.fromEntries(
+      this.tables
+        .map(({ name }, at) => [name, this.#outOfVocabulary[at] ?? 0] as const)
+        .filter(([, count]) => count > 0),
+    );
   }
 
   close(): void {
@@ -151,18 +215,39 @@ class SessionStore implements EmbeddingStore {
   }
 }
 
+/** An int64 id as an int32 one that means the same to the table; `undefined` if it is refused. */
+function narrowId(table: TableInfo, id: bigint): number | undefined {
+  if (id >= 0n && id < table.rows) return Number(id);
+  switch (table.outOfVocabulary.kind) {
+    case "error":
+      return undefined;
+    case "modulo": {
+      const rows = BigInt(table.rows);
+      return Number(((id % rows) + rows) % rows);
+    }
+    default:
+      // Any id without a row: the policy makes the same of all of them.
+      return -1;
+  }
+}
+
 class SessionPlan implements GatherPlan {
   readonly idsPerExample: number;
   readonly outputWidth: number;
   readonly #layout: PlanLayout;
   readonly #plan: KernelPlan;
+  readonly #outOfVocabulary: Float64Array;
+  /** Features whose ids without a row are not refused but counted. */
+  readonly #lenient: readonly FeatureLayout[];
   readonly #checkOpen: () => void;
 
-  constructor(layout: PlanLayout, plan: KernelPlan, checkOpen: () => void) {
+  constructor(layout: PlanLayout, plan: KernelPlan, outOfVocabulary: Float64Array, checkOpen: () => void) {
     this.idsPerExample = layout.idsPerExample;
     this.outputWidth = layout.outputWidth;
     this.#layout = layout;
     this.#plan = plan;
+    this.#outOfVocabulary = outOfVocabulary;
+    this.#lenient = layout.features.filter(({ table }) => table.outOfVocabulary.kind !== "error");
     this.#checkOpen = checkOpen;
   }
 
@@ -179,6 +264,42 @@ class SessionPlan implements GatherPlan {
     checkOutput(this.#layout, batch, output, outputRow);
     const at = this.#plan.gather(ids, batch, output, outputRow);
     if (at >= 0) throw this.#refusal(ids, batch, at);
+    if (this.#lenient.length > 0) this.#count(ids, batch);
+  }
+
+  narrowIds(ids: BigInt64Array, batch: number, into: Int32Array): OutOfVocabularyId | undefined {
+    this.#checkOpen();
+    checkIds(this.#layout, into, batch);
+    if (ids.length < batch * this.idsPerExample) {
+      throw new EmbeddingError(
+        "invalid_argument",
+        `ids has ${ids.length} elements, expected at least ${batch * this.idsPerExample}`,
+      );
+    }
+    for (const { tableIndex, table, hotSize, hotBefore } of this.#layout.features) {
+      for (let i = batch * hotBefore; i < batch * (hotBefore + hotSize); i++) {
+        const narrow = narrowId(table, ids[i] as bigint);
+        if (narrow === undefined) return { ...locateId(this.#layout, batch, i), id: Number(ids[i]) };
+        into[i] = narrow;
+        // Gathering will not see that there was no row: it is counted here.
+        if (narrow >= 0 && BigInt(narrow) !== ids[i]) this.#addCount(tableIndex, 1);
+      }
+    }
+    return undefined;
+  }
+
+  #count(ids: Int32Array, batch: number): void {
+    for (const { tableIndex, table, hotSize, hotBefore } of this.#lenient) {
+      let count = 0;
+      for (let i = batch * hotBefore; i < batch * (hotBefore + hotSize); i++) {
+        if ((ids[i] as number) >>> 0 >= table.rows) count++;
+      }
+      this.#addCount(tableIndex, count);
+    }
+  }
+
+  #addCount(tableIndex: number, count: number): void {
+    this.#outOfVocabulary[tableIndex] = (this.#outOfVocabulary[tableIndex] ?? 0) + count;
   }
 
   #refusal(ids: Int32Array, batch: number, at: number): EmbeddingError {

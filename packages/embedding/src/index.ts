@@ -1,8 +1,14 @@
 export { EmbeddingError } from "./embedding-error.ts";
 export type { EmbeddingErrorCode, OutOfVocabularyId } from "./embedding-error.ts";
 export { attachEmbeddingStore, openEmbeddingStore } from "./embedding-store.ts";
-export type { EmbeddingStore, EmbeddingStoreHandle, EmbeddingStoreOptions, GatherPlan } from "./embedding-store.ts";
+export type {
+  EmbeddingStore,
+  EmbeddingStoreHandle,
+  EmbeddingStoreOptions,
+  GatherPlan,
+  RowUpdate,
+} from "./embedding-store.ts";
 export type { KernelChoice } from "./kernel-choice.ts";
-export type { PlanFeature } from "./plan-layout.ts";
-export type { EmbeddingSource, OutOfVocabularyPolicies } from "./table-source.ts";
+export type { PlanFeature, Pooling } from "./plan-layout.ts";
+export type { EmbeddingSource, OutOfVocabularyPolicies, TableRows } from "./table-source.ts";
 export type { OutOfVocabularyPolicy, TableDtype, TableInfo } from "./table.ts";

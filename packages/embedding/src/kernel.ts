@@ -33,6 +33,8 @@ export interface KernelSession {
   /** What another thread needs to attach to the same tables; structured-cloneable. */
   readonly handle: unknown;
   createPlan(layout: PlanLayout): KernelPlan;
+  /** Replaces rows of several tables at once; arguments are checked. Gives the new epoch. */
+  readonly update?: (updates: readonly KernelUpdate[]) => number;
   close(): void;
 }
 
@@ -42,4 +44,12 @@ export interface SharedTable {
   readonly buffer: SharedArrayBuffer;
   /** First byte of row 0 in `buffer`; a multiple of 4. */
   readonly byteOffset: number;
+}
+
+/** Whole rows, as the table stores them. */
+export interface KernelUpdate {
+  /** Index of the table. */
+  readonly table: number;
+  readonly firstRow: number;
+  readonly bytes: Uint8Array;
 }

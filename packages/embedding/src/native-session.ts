@@ -1,5 +1,5 @@
 import { EmbeddingError } from "./embedding-error.ts";
-import type { KernelPlan, KernelSession } from "./kernel.ts";
+import type { KernelPlan, KernelSession, KernelUpdate } from "./kernel.ts";
 import { abortError } from "./load-tables.ts";
 import type { LoadOptions } from "./load-tables.ts";
 import { fromNativeError } from "./native-binding.ts";
@@ -100,6 +100,19 @@ class NativeKernelSession implements KernelSession {
     ]);
     return new NativeKernelPlan(this.#session.createPlan(Uint32Array.from(numbers)), this.#arrays);
   }
+
+  readonly update = (updates: readonly KernelUpdate[]): number => {
+    const places = Uint32Array.from(updates.flatMap(({ table, firstRow }) => [table, firstRow]));
+    // Bytes that other threads may change meanwhile are copied first.
+    const bytes = updates.map((update) =>
+      update.bytes.buffer instanceof SharedArrayBuffer ? update.bytes.slice() : update.bytes,
+    );
+    try {
+      return this.#session.update(places, bytes);
+    } catch (error) {
+      throw fromNativeError(error, "cannot update tables");
+    }
+  };
 
   close(): void {
     this.#session.close();

@@ -1,6 +1,8 @@
 /** How a row's elements are stored. Pooled output is always float32. */
 export type TableDtype = "float32" | "float16" | "bfloat16" | "int8" | "int4";
 
+export const TABLE_DTYPES: readonly TableDtype[] = ["float32", "float16", "bfloat16", "int8", "int4"];
+
 /**
  * What an id without a row (negative, or ≥ rows) means:
  *

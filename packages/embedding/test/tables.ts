@@ -92,3 +92,17 @@ export function randomTable(
   }
   return { name, rows, dim, dtype, rowBytes, outOfVocabulary, source: { kind: "memory", bytes } };
 }
+
+/** Bytes of a `.npy` file with this header, by NumPy's description of the format. */
+export function npyBytes(dict: string, data: Uint8Array, version = 1): Uint8Array {
+  const headerAt = version === 1 ? 10 : 12;
+  const end = Math.ceil((headerAt + dict.length + 1) / 64) * 64;
+  const file = new Uint8Array(end + data.byteLength);
+  file.set([0x93, ...new TextEncoder().encode("NUMPY"), version, 0]);
+  const view = new DataView(file.buffer);
+  if (version === 1) view.setUint16(8, end - headerAt, true);
+  else view.setUint32(8, end - headerAt, true);
+  file.set(new TextEncoder().encode(`${dict.padEnd(end - headerAt - 1)}\n`), headerAt);
+  file.set(data, end);
+  return file;
+}
