@@ -221,7 +221,7 @@ export class LoadedModel {
         });
       case "cancelled":
         // The signal's reason tells a passed deadline from a caller who went away.
-        return signal.reason instanceof ConnectError
+        return signal.reason instanceof ConnectError || signal.reason instanceof ServerError
           ? signal.reason
           : new ServerError("cancelled", "the request was cancelled", { cause: error });
       default:

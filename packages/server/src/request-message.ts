@@ -1,8 +1,8 @@
-import { gunzip } from "node:zlib";
 import { type DescMessage, fromBinary, fromJsonString, type MessageShape } from "@bufbuild/protobuf";
 import { type ContextValues, createContextKey, createContextValues } from "@connectrpc/connect";
 import type { UniversalServerRequest } from "@connectrpc/connect/protocol";
 import { toConnectError } from "./connect-error.ts";
+import { decompressGzip, FRAME_HEADER_BYTES, FramedMessage, joinChunks, messageTooLarge } from "./framed-message.ts";
 import { ServerError } from "./server-error.ts";
 
 /*
@@ -20,10 +20,7 @@ export interface RequestMessage {
 const missing: RequestMessage = { bytes: new Uint8Array(), json: false };
 const messageKey = createContextKey<RequestMessage>(missing, { description: "the request message as it came" });
 
-const ENVELOPE_HEADER_BYTES = 5;
-const COMPRESSED_FLAG = 1;
-
-const emptyBinaryEnvelope = new Uint8Array(ENVELOPE_HEADER_BYTES);
+const emptyBinaryEnvelope = new Uint8Array(FRAME_HEADER_BYTES);
 const emptyJsonEnvelope = Uint8Array.of(0, 0, 0, 0, 2, 0x7b, 0x7d);
 const emptyBinary = new Uint8Array();
 const emptyJson = Uint8Array.of(0x7b, 0x7d);
@@ -108,97 +105,24 @@ async function* replaceMessage(from: MessageSource): AsyncGenerator<Uint8Array> 
 
 async function readPlain(from: MessageSource): Promise<Uint8Array> {
   const { declaredBytes, maxMessageBytes } = from;
-  if (declaredBytes !== undefined && declaredBytes > maxMessageBytes) throw tooLarge(`${declaredBytes} bytes`, from);
+  if (declaredBytes !== undefined && declaredBytes > maxMessageBytes) {
+    throw messageTooLarge(`${declaredBytes} bytes`, maxMessageBytes);
+  }
   const chunks: Uint8Array[] = [];
   let received = 0;
   for await (const chunk of from.source) {
     received += chunk.length;
-    if (received > maxMessageBytes) throw tooLarge(`${received} bytes and more`, from);
+    if (received > maxMessageBytes) throw messageTooLarge(`${received} bytes and more`, maxMessageBytes);
     chunks.push(chunk);
   }
-  const bytes = join(chunks, received);
-  return from.encoding === "gzip" && received > 0 ? await decompress(bytes, from) : bytes;
+  const bytes = joinChunks(chunks, received);
+  return from.encoding === "gzip" && received > 0 ? await decompressGzip(bytes, maxMessageBytes) : bytes;
 }
 
 async function readEnveloped(from: MessageSource): Promise<Uint8Array> {
-  const { maxMessageBytes, encoding } = from;
-  const chunks: Uint8Array[] = [];
-  let received = 0;
-  let messageBytes = -1;
-  for await (const chunk of from.source) {
-    chunks.push(chunk);
-    received += chunk.length;
-    if (messageBytes < 0) {
-      if (received < ENVELOPE_HEADER_BYTES) continue;
-      messageBytes = declaredLength(chunks);
-      if (messageBytes > maxMessageBytes) throw tooLarge(`${messageBytes} bytes`, from);
-    }
-    if (received > ENVELOPE_HEADER_BYTES + messageBytes) {
-      throw new ServerError(
-        "unimplemented",
-        `malformed request: expected one message, of ${messageBytes} bytes as its frame says, got more bytes after it`,
-      );
-    }
-  }
-  if (received === 0) throw new ServerError("unimplemented", "malformed request: expected one message, got none");
-  if (messageBytes < 0 || received < ENVELOPE_HEADER_BYTES + messageBytes) {
-    const expected = messageBytes < 0 ? "a frame header of 5 bytes" : `a message of ${messageBytes} bytes in its frame`;
-    const got = messageBytes < 0 ? received : received - ENVELOPE_HEADER_BYTES;
-    throw new ServerError("invalid_argument", `malformed request: expected ${expected}, got ${got} bytes`);
-  }
-  const framed = join(chunks, received);
-  const flags = framed[0] as number;
-  const bytes = framed.subarray(ENVELOPE_HEADER_BYTES);
-  if (flags === 0) return bytes;
-  if (flags !== COMPRESSED_FLAG) {
-    throw new ServerError("invalid_argument", `malformed request: expected frame flags 0 or 1, got ${flags}`);
-  }
-  if (encoding !== "gzip") {
-    throw new ServerError(
-      "invalid_argument",
-      "malformed request: the message is marked as compressed, but no header says how (expected gzip)",
-    );
-  }
-  return bytes.length === 0 ? bytes : await decompress(bytes, from);
-}
-
-/** Length from the frame header, which may stand across chunks. */
-function declaredLength(chunks: readonly Uint8Array[]): number {
-  const first = chunks[0] as Uint8Array;
-  const header = first.length >= ENVELOPE_HEADER_BYTES ? first : Buffer.concat(chunks);
-  return new DataView(header.buffer, header.byteOffset).getUint32(1);
-}
-
-function join(chunks: readonly Uint8Array[], byteCount: number): Uint8Array {
-  return chunks.length === 1 ? (chunks[0] as Uint8Array) : Buffer.concat(chunks, byteCount);
-}
-
-function decompress(bytes: Uint8Array, from: MessageSource): Promise<Uint8Array> {
-  return new Promise((resolve, reject) => {
-    gunzip(bytes, { maxOutputLength: from.maxMessageBytes }, (error, result) => {
-      if (error === null) resolve(result);
-      else if ((error as NodeJS.ErrnoException).code === "ERR_BUFFER_TOO_LARGE") {
-        reject(tooLarge(`more than that after decompression (${bytes.length} bytes before)`, from));
-      } else {
-        reject(
-          new ServerError(
-            "invalid_argument",
-            `malformed request: ${bytes.length} bytes are not gzip: ${error.message}`,
-            {
-              cause: error,
-            },
-          ),
-        );
-      }
-    });
-  });
-}
-
-function tooLarge(got: string, { maxMessageBytes }: MessageSource): ServerError {
-  return new ServerError(
-    "resource_exhausted",
-    `the request message is over the limit of ${maxMessageBytes} bytes (--max-message-bytes): got ${got}`,
-  );
+  const message = new FramedMessage(from.maxMessageBytes);
+  for await (const chunk of from.source) message.push(chunk);
+  return await message.finish(from.encoding);
 }
 
 function contentLength(header: Headers): number | undefined {

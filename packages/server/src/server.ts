@@ -1,13 +1,14 @@
-import type { HandlerContext } from "@connectrpc/connect";
 import { Health, PredictionService } from "@dlrm/proto";
 import { type Logger, pino } from "pino";
 import { toConnectError } from "./connect-error.ts";
+import { createGrpcPredict } from "./grpc-predict.ts";
 import { createHealthService } from "./health-service.ts";
 import { HealthState, type Phase } from "./health-state.ts";
 import { LoadedModel } from "./loaded-model.ts";
 import type { ServerLimits } from "./model-metadata.ts";
 import { ModelRegistry } from "./model-registry.ts";
 import { createPredictionService } from "./prediction-service.ts";
+import { Predictor } from "./predictor.ts";
 import { RequestActivity } from "./request-activity.ts";
 import { createRpcListener } from "./rpc-listener.ts";
 import { ServerCounters, type ServerStats } from "./server-counters.ts";
@@ -76,26 +77,42 @@ class Server implements RunningServer {
     this.host = options.host;
     this.#options = options;
     this.#logger = logger;
-    const prediction = createPredictionService({
+    const predictor = new Predictor({
       models: this.#models,
       counters: this.#counters,
       activity: this.#activity,
       logger,
     });
+    const prediction = createPredictionService(predictor);
     const health = createHealthService(this.#health);
-    this.#listener = new SinglePortListener(
-      createRpcListener({
+    const maxMessageBytes = (): number => this.#models.all[0]?.limits.maxMessageBytes ?? STARTING_MAX_MESSAGE_BYTES;
+    const enter = (service: string): (() => void) => {
+      // Watching the health is no work to wait for.
+      if (service === Health.typeName) return doNothing;
+      this.#activity.enter();
+      return this.#activity.leave;
+    };
+    this.#listener = new SinglePortListener({
+      onStream: createGrpcPredict({
+        predictor,
+        maxMessageBytes,
+        gate: () => this.#gate(),
+        onRequest: () => enter(PredictionService.typeName),
+      }),
+      onRequest: createRpcListener({
         routes: (router) => {
           router.service(PredictionService, prediction);
           router.service(Health, health);
         },
-        maxMessageBytes: () => this.#models.all[0]?.limits.maxMessageBytes ?? STARTING_MAX_MESSAGE_BYTES,
-        gate: (context) => this.#gate(context),
-        onRequest: (service) => this.#enter(service),
+        maxMessageBytes,
+        gate: (context) => {
+          if (context.service !== Health) this.#gate();
+        },
+        onRequest: enter,
         isClosing: () => this.#health.phase === "draining" || this.#health.phase === "closed",
         onFailure: (error, path) => logger.error({ err: error, path }, "a request failed outside its method"),
       }),
-    );
+    });
   }
 
   get port(): number {
@@ -163,21 +180,13 @@ class Server implements RunningServer {
     return this.#models.resolve("", "");
   }
 
-  #gate(context: HandlerContext): void {
-    if (context.service === Health) return;
+  #gate(): void {
     const { phase, reason } = this.#health;
     if (phase === "serving") return;
     const why = phase === "starting" ? "starting" : (reason ?? "draining");
     const error = toConnectError(new ServerError("unavailable", `the server is ${why}: try another one`));
     this.#counters.refused(error.code);
     throw error;
-  }
-
-  #enter(service: string): () => void {
-    // Watching the health is no work to wait for.
-    if (service === Health.typeName) return doNothing;
-    this.#activity.enter();
-    return this.#activity.leave;
   }
 
   #deviceLost(error: Error, options: ServerOptions): void {

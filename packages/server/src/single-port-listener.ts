@@ -22,6 +22,13 @@ export type RequestListener = (
   response: http.ServerResponse | http2.Http2ServerResponse,
 ) => void;
 
+export interface SinglePortHandlers {
+  /** Every request of HTTP/1.1, and those of HTTP/2 that `onStream` leaves. */
+  readonly onRequest: RequestListener;
+  /** Gets every HTTP/2 stream first; returns whether it takes it. */
+  readonly onStream: (stream: http2.ServerHttp2Stream, headers: http2.IncomingHttpHeaders) => boolean;
+}
+
 /** HTTP/1.1 and cleartext HTTP/2 (h2c, prior knowledge) on one port, told apart by the connection's first bytes. */
 export class SinglePortListener {
   readonly #server: net.Server;
@@ -31,17 +38,19 @@ export class SinglePortListener {
   readonly #sessions = new Set<http2.ServerHttp2Session>();
   #closed: Promise<void> | undefined;
 
-  constructor(onRequest: RequestListener) {
+  constructor({ onRequest, onStream }: SinglePortHandlers) {
     this.#http1 = http.createServer({ noDelay: true }, onRequest);
     // Makes the server watch its connections' timeouts though it listens on no port of its own.
     this.#http1.emit("listening");
-    this.#http2 = http2.createServer(
-      {
-        maxSessionMemory: MAX_SESSION_MEMORY_MB,
-        settings: { initialWindowSize: STREAM_WINDOW_BYTES, maxConcurrentStreams: MAX_CONCURRENT_STREAMS },
-      },
-      onRequest,
-    );
+    this.#http2 = http2.createServer({
+      maxSessionMemory: MAX_SESSION_MEMORY_MB,
+      settings: { initialWindowSize: STREAM_WINDOW_BYTES, maxConcurrentStreams: MAX_CONCURRENT_STREAMS },
+    });
+    // Streams that nobody takes become requests and responses as those of HTTP/1.1, which is this server's whole purpose.
+    const requests = http2.createServer(onRequest);
+    this.#http2.on("stream", (stream, headers, flags, rawHeaders) => {
+      if (!onStream(stream, headers)) requests.emit("stream", stream, headers, flags, rawHeaders);
+    });
     this.#http2.on("session", (session) => {
       session.setLocalWindowSize(SESSION_WINDOW_BYTES);
       this.#sessions.add(session);

@@ -2,7 +2,7 @@ import { type Device, openDevice } from "@dlrm/accelerator";
 import type { OpenDeviceContext } from "@dlrm/server";
 
 /** A device that begins to work only when it is let go; its scores are the example's first dense feature. */
-export class HeldDevice {
+export class HeldDevice implements Disposable {
   /** Buckets of the calls that have begun, in order; the server's warm-up is the first. */
   readonly begun: number[] = [];
   #hold: Promise<void> | undefined;
@@ -44,6 +44,10 @@ export class HeldDevice {
   release(): void {
     this.#hold = undefined;
     this.#letGo();
+  }
+
+  [Symbol.dispose](): void {
+    this.release();
   }
 
   /** Lets later calls, and the one that is held, fail; undefined for success again. */

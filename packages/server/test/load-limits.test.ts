@@ -29,16 +29,17 @@ test("requests beyond what may wait are RESOURCE_EXHAUSTED, with a pushback, and
     maxEnqueuedExamples: 4,
   });
   await using client = new RawHttp2Client(server.port);
+  using _release = device;
   const begun = device.hold();
   const running = client.call(frame(messageOf(1, 2)));
   await begun;
   // On one connection they come in order: 2 + 2 examples may wait, the rest may not.
   const others = [2, 3, 4, 5, 6].map((seed) => client.call(frame(messageOf(seed, 2))));
   const refused = await Promise.all(others.slice(2));
-  for (const { grpcStatus, grpcMessage, trailers } of refused) {
+  for (const { grpcStatus, grpcMessage, metadata } of refused) {
     expect(grpcStatus).toBe(Code.ResourceExhausted);
     expect(grpcMessage).toBe("the server is overloaded: 4 of at most 4 examples wait (--max-enqueued-examples)");
-    expect(Number(trailers["grpc-retry-pushback-ms"])).toBeGreaterThanOrEqual(0);
+    expect(Number(metadata["grpc-retry-pushback-ms"])).toBeGreaterThanOrEqual(0);
   }
   device.release();
   for (const { grpcStatus } of await Promise.all([running, ...others.slice(0, 2)])) expect(grpcStatus).toBe(0);
@@ -50,6 +51,7 @@ test("a request whose deadline passes while it waits is DEADLINE_EXCEEDED at onc
   const device = new HeldDevice();
   await using server = await startTestServer(bundle, { device: device.open, maxBatchSize: 8 });
   await using client = new RawHttp2Client(server.port);
+  using _release = device;
   const begun = device.hold();
   const running = client.call(frame(messageOf(1, 1)));
   await begun;
@@ -72,6 +74,7 @@ test("a request that its caller cancels while it waits is never run", async () =
   const device = new HeldDevice();
   await using server = await startTestServer(bundle, { device: device.open, maxBatchSize: 8 });
   await using client = new RawHttp2Client(server.port);
+  using _release = device;
   const begun = device.hold();
   const running = client.call(frame(messageOf(1, 1)));
   await begun;

@@ -58,7 +58,7 @@ async function callAmongGood(body: Uint8Array, headers: Record<string, string> =
   return await answer;
 }
 
-describe("over gRPC", () => {
+describe.each(["application/grpc", "application/grpc-web"])("as %s", (contentType) => {
   const duplicate = Buffer.concat([
     validMessage,
     toBinary(PredictRequestSchema, create(PredictRequestSchema, { inputs: { dense: inputsOf(request)["dense"]! } })),
@@ -163,20 +163,23 @@ describe("over gRPC", () => {
   ];
 
   test.each(cases)("%s is refused, and others are unharmed", async (_title, body, headers, code, message) => {
-    const answer = await callAmongGood(body, headers);
+    const answer = await callAmongGood(body, { "content-type": contentType, ...headers });
     expect(answer.grpcMessage).toBe(message);
     expect(codeName(answer)).toBe(Code[code]);
   });
 
   test("an encoding that is not served is UNIMPLEMENTED, with those that are", async () => {
-    const answer = await callAmongGood(frame(validMessage), { "grpc-encoding": "snappy" });
+    const answer = await callAmongGood(frame(validMessage), { "content-type": contentType, "grpc-encoding": "snappy" });
     expect(answer.grpcStatus).toBe(Code.Unimplemented);
     expect(answer.grpcMessage).toContain("snappy");
     expect(answer.grpcMessage).toContain("gzip");
   });
 
   test("a method or service that does not exist is UNIMPLEMENTED", async () => {
-    const answer = await callAmongGood(frame(validMessage), { ":path": "/dlrm.serving.v1.PredictionService/Guess" });
+    const answer = await callAmongGood(frame(validMessage), {
+      "content-type": contentType,
+      ":path": "/dlrm.serving.v1.PredictionService/Guess",
+    });
     expect(answer.httpStatus).toBe(200);
     expect(answer.grpcStatus).toBe(Code.Unimplemented);
     expect(answer.grpcMessage).toBe("no such method: /dlrm.serving.v1.PredictionService/Guess");
@@ -188,7 +191,10 @@ describe("over gRPC", () => {
   });
 
   test("an authority that no URL can have is a bad request", async () => {
-    expect((await callAmongGood(frame(validMessage), { ":authority": "[" })).httpStatus).toBe(400);
+    expect(
+      (await callAmongGood(frame(validMessage), { ":authority": "[", "content-type": "application/grpc-web" }))
+        .httpStatus,
+    ).toBe(400);
   });
 });
 
@@ -275,7 +281,7 @@ describe("whatever is sent", () => {
       fc.asyncProperty(
         fc.uint8Array({ minLength: 1, maxLength: 60 }),
         fc.constantFrom("identity", "gzip"),
-        fc.constantFrom("application/grpc", "application/grpc+proto", "application/grpc+json"),
+        fc.constantFrom("application/grpc", "application/grpc+proto", "application/grpc+json", "application/grpc-web"),
         async (bytes, encoding, contentType) => {
           const answer = await client.call(bytes, { "grpc-encoding": encoding, "content-type": contentType });
           expect(isGrpcAnswer(answer), `${answer.grpcStatus} ${answer.grpcMessage}`).toBe(true);

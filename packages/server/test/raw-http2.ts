@@ -6,8 +6,8 @@ export interface RawAnswer {
   /** gRPC status, from the trailers or a headers-only answer; undefined if there is none. */
   readonly grpcStatus: number | undefined;
   readonly grpcMessage: string;
-  readonly headers: http2.IncomingHttpHeaders;
-  readonly trailers: http2.IncomingHttpHeaders;
+  /** Headers, and trailers over them: of an answer without a message all are headers. */
+  readonly metadata: http2.IncomingHttpHeaders;
   readonly body: Buffer;
 }
 
@@ -19,6 +19,20 @@ export function frame(message: Uint8Array, flags = 0): Buffer {
   header.writeUInt8(flags, 0);
   header.writeUInt32BE(message.length, 1);
   return Buffer.concat([header, message]);
+}
+
+/** Trailers of a gRPC-web answer, which stand in a last frame of its body. */
+function webTrailers(headers: http2.IncomingHttpHeaders, body: Buffer): Record<string, string> {
+  if (!headers["content-type"]?.startsWith("application/grpc-web")) return {};
+  const trailers: Record<string, string> = {};
+  for (let at = 0; at + 5 <= body.length; at += 5 + body.readUInt32BE(at + 1)) {
+    if (((body[at] as number) & 0x80) === 0) continue;
+    for (const line of body.toString("latin1", at + 5, at + 5 + body.readUInt32BE(at + 1)).split("\r\n")) {
+      const colon = line.indexOf(":");
+      if (colon > 0) trailers[line.slice(0, colon).toLowerCase()] = line.slice(colon + 1).trim();
+    }
+  }
+  return trailers;
 }
 
 /** Connection to a server on which whatever bytes are wanted can be sent. */
@@ -53,14 +67,15 @@ export class RawHttp2Client implements AsyncDisposable {
       stream.on("data", (chunk: Buffer) => chunks.push(chunk));
       stream.on("error", reject);
       stream.on("close", () => {
-        const status = trailers["grpc-status"] ?? received["grpc-status"];
+        const answer = Buffer.concat(chunks);
+        const metadata = { ...received, ...trailers, ...webTrailers(received, answer) };
+        const status = metadata["grpc-status"];
         resolve({
           httpStatus: Number(received[":status"]),
           grpcStatus: status === undefined ? undefined : Number(status),
-          grpcMessage: decodeURIComponent(String(trailers["grpc-message"] ?? received["grpc-message"] ?? "")),
-          headers: received,
-          trailers,
-          body: Buffer.concat(chunks),
+          grpcMessage: decodeURIComponent(String(metadata["grpc-message"] ?? "")),
+          metadata,
+          body: answer,
         });
       });
       stream.end(body);

@@ -1,0 +1,91 @@
+import { type GetModelMetadataResponse, PredictRequestSchema } from "@dlrm/proto";
+import type { Logger } from "pino";
+import { toConnectError } from "./connect-error.ts";
+import type { ScoringRequest } from "./input-collector.ts";
+import type { LoadedModel, PredictOptions } from "./loaded-model.ts";
+import { describeModel } from "./model-metadata.ts";
+import type { ModelRegistry } from "./model-registry.ts";
+import { decodePredictMessage, decodePredictRequest, type ResolvedRequest } from "./predict-request.ts";
+import type { RequestActivity } from "./request-activity.ts";
+import { parseMessage, type RequestMessage } from "./request-message.ts";
+import type { ServerCounters } from "./server-counters.ts";
+import { ServerError } from "./server-error.ts";
+
+export interface Prediction {
+  /** [B] */
+  readonly scores: Float32Array<ArrayBuffer>;
+  /** Of the model. */
+  readonly version: string;
+}
+
+export interface PredictorParts {
+  readonly models: ModelRegistry<LoadedModel>;
+  readonly counters: ServerCounters;
+  readonly activity: RequestActivity;
+  readonly logger: Logger;
+}
+
+/** The methods of the prediction service, whatever protocol a request comes by. Failures are counted and, if ours, logged. */
+export class Predictor {
+  readonly #models: ModelRegistry<LoadedModel>;
+  readonly #counters: ServerCounters;
+  readonly #activity: RequestActivity;
+  readonly #logger: Logger;
+  readonly #resolve: (name: string, version: string) => LoadedModel;
+
+  constructor({ models, counters, activity, logger }: PredictorParts) {
+    this.#models = models;
+    this.#counters = counters;
+    this.#activity = activity;
+    this.#logger = logger;
+    this.#resolve = (name, version) => models.resolve(name, version);
+  }
+
+  async predict(message: RequestMessage, options: PredictOptions): Promise<Prediction> {
+    try {
+      const { model, request } = this.#decode(message);
+      const scores = await this.#score(model, request, options);
+      this.#counters.answered(request.batch);
+      return { scores, version: model.version };
+    } catch (error) {
+      throw this.failed(error);
+    }
+  }
+
+  describe(name: string, version: string): GetModelMetadataResponse {
+    try {
+      const model = this.#models.resolve(name, version);
+      return describeModel(model, model.limits);
+    } catch (error) {
+      throw this.failed(error);
+    }
+  }
+
+  /** Counts a failure, logs it if it is a fault of the server, and returns it. */
+  failed(error: unknown): unknown {
+    const connectError = toConnectError(error);
+    this.#counters.refused(connectError.code);
+    const isFault = error instanceof ServerError ? error.code === "internal" : error !== connectError;
+    if (isFault) this.#logger.error({ err: error }, "a request failed");
+    return error;
+  }
+
+  #decode(message: RequestMessage): ResolvedRequest<LoadedModel> {
+    return message.json
+      ? decodePredictMessage(parseMessage(PredictRequestSchema, message), this.#resolve)
+      : decodePredictRequest(message.bytes, this.#resolve);
+  }
+
+  async #score(
+    model: LoadedModel,
+    request: ScoringRequest,
+    options: PredictOptions,
+  ): Promise<Float32Array<ArrayBuffer>> {
+    this.#activity.scoringStarted();
+    try {
+      return await model.predict(request, options);
+    } finally {
+      this.#activity.scoringEnded();
+    }
+  }
+}
