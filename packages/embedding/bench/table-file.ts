@@ -2,16 +2,24 @@ import { mkdir, open, rename, stat } from "node:fs/promises";
 import path from "node:path";
 import { DIM, rowsOfTables, xorshift32 } from "./workload.ts";
 
-const BLOCK_FLOATS = 1024 * 1024;
+const BLOCK_ROWS = 8192;
 
-/** Writes (once) a safetensors file of the tables of `dcnv2-6m`'s shape, every row different, and gives its path. */
-export async function prepareTableFile(dir: string, maxRows: number): Promise<string> {
-  const file = path.join(dir, `tables-${maxRows}.safetensors`);
+/** Writes (once) a safetensors file of the tables of `dcnv2-6m`'s shape and gives its path. */
+export async function prepareTableFile(dir: string, maxRows: number, dtype: "float32" | "int8"): Promise<string> {
+  const file = path.join(dir, `tables-${dtype}-${maxRows}.safetensors`);
   const rows = rowsOfTables(maxRows);
-  const header: Record<string, unknown> = {};
+  const rowBytes = dtype === "float32" ? DIM * 4 : DIM + 8;
+  const format = dtype === "float32" ? { dtype: "F32", width: DIM } : { dtype: "U8", width: rowBytes };
+  const quantization = JSON.stringify({ dtype, dim: DIM });
+  const header: Record<string, unknown> =
+    dtype === "float32"
+      ? {}
+      : { __metadata__: Object.fromEntries(rows.map((_, feature) => [`embedding.sparse_${feature}`, quantization])) };
   let end = 0;
   for (const [feature, count] of rows.entries()) {
-    header[`sparse_${feature}`] = { dtype: "F32", shape: [count, DIM], data_offsets: [end, (end += count * DIM * 4)] };
+    const start = end;
+    end += count * rowBytes;
+    header[`sparse_${feature}`] = { dtype: format.dtype, shape: [count, format.width], data_offsets: [start, end] };
   }
   const json = Buffer.from(JSON.stringify(header));
   const padded = Buffer.alloc(Math.ceil((8 + json.length) / 4096) * 4096, " ");
@@ -23,17 +31,15 @@ export async function prepareTableFile(dir: string, maxRows: number): Promise<st
   await mkdir(dir, { recursive: true });
   const temporary = `${file}.tmp`;
   const random = xorshift32(1);
-  const block = Float32Array.from({ length: BLOCK_FLOATS }, () => random() / 2 ** 32 - 0.5);
+  // Whole rows; what they hold does not matter to speed as long as it is finite, which small bytes as floats are too.
+  const block = new Uint8Array(BLOCK_ROWS * rowBytes);
+  const view = new DataView(block.buffer);
+  for (let at = 0; at < block.byteLength; at += 4) view.setFloat32(at, random() / 2 ** 32 - 0.5, true);
   const handle = await open(temporary, "w");
   try {
     await handle.write(padded);
-    let left = end;
-    for (let at = 0; left > 0; at++) {
-      // A different first element a row keeps rows apart without making billions of random numbers.
-      for (let i = 0; i < BLOCK_FLOATS; i += DIM) block[i] = (at * BLOCK_FLOATS + i) % 65_536;
-      const bytes = Math.min(left, block.byteLength);
-      await handle.write(new Uint8Array(block.buffer, 0, bytes));
-      left -= bytes;
+    for (let left = end; left > 0; left -= block.byteLength) {
+      await handle.write(block, 0, Math.min(left, block.byteLength));
     }
   } finally {
     await handle.close();

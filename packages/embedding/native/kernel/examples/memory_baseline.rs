@@ -1,6 +1,7 @@
 //! What this core's memory gives without our kernels: sequential reads, and a plain loop over random 512-byte rows.
 //!
-//! `memory_baseline BYTES` answers each line of standard input (`sequential SECONDS`, `plain SECONDS`) by a line with bytes a second.
+//! `memory_baseline MAX_ROWS` answers each line of standard input, a JSON list, by a number: `["plain", SECONDS, THREADS]` by examples a
+//! second, `["sequential", SECONDS, THREADS]` by bytes a second, `["read", FILE, THREADS]` by seconds.
 
 use std::io::{BufRead, Write};
 use std::time::{Duration, Instant};
@@ -82,58 +83,149 @@ fn plain(data: &[f32], rows: &[u32], output: &mut [f32; ROW_FLOATS]) {
     sum_rows(data, rows, output);
 }
 
-/// Memory in huge pages where the system gives them.
-fn allocate(floats: usize) -> Vec<f32> {
-    let mut data = Vec::<f32>::with_capacity(floats + 524_288);
+/// An empty vector with room for `len` elements, in huge pages where the system gives them.
+fn vec_in_huge_pages<T>(len: usize) -> Vec<T> {
+    let vec = Vec::<T>::with_capacity(len);
     #[cfg(target_os = "linux")]
-    // SAFETY: whole huge pages inside the vector's own memory.
-    unsafe {
-        let from = (data.as_ptr() as usize).next_multiple_of(2 << 20);
-        libc::madvise(from as *mut libc::c_void, floats * 4, libc::MADV_HUGEPAGE);
+    {
+        const HUGE: usize = 2 << 20;
+        let from = (vec.as_ptr() as usize).next_multiple_of(HUGE);
+        let to = (vec.as_ptr() as usize + len * size_of::<T>()) / HUGE * HUGE;
+        if from < to {
+            // SAFETY: whole huge pages inside the vector's own memory; advice only.
+            unsafe { libc::madvise(from as *mut libc::c_void, to - from, libc::MADV_HUGEPAGE) };
+        }
     }
-    data.extend((0..floats).map(|i| (i % 1000) as f32));
-    data
+    vec
+}
+
+const HOT_SIZES: [u32; 26] = [3, 2, 1, 2, 6, 1, 1, 1, 1, 7, 3, 8, 1, 6, 9, 5, 1, 1, 1, 12, 100, 27, 10, 3, 1, 1];
+const VOCABULARY_SIZES: [u32; 26] = [
+    40_000_000, 39_060, 17_295, 7424, 20_265, 3, 7122, 1543, 63, 40_000_000, 3_067_956, 405_282, 10, 2209, 11_938, 155, 4, 976, 14,
+    40_000_000, 40_000_000, 40_000_000, 590_152, 12_973, 108, 36,
+];
+/// Examples that are made before the clock starts: their rows are more than any cache holds.
+const EXAMPLES: usize = 16_384;
+const BATCH: usize = 16;
+
+/// Rows of the whole memory, batch by batch, feature by feature.
+fn random_rows(max_rows: u32, seed: u64) -> Vec<u32> {
+    let mut state = seed | 1;
+    let mut random = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 32) as u32
+    };
+    let mut rows = Vec::new();
+    for _ in 0..EXAMPLES / BATCH {
+        let mut before = 0;
+        for (&hot_size, &size) in HOT_SIZES.iter().zip(&VOCABULARY_SIZES) {
+            let size = size.min(max_rows);
+            rows.extend((0..BATCH as u32 * hot_size).map(|_| before + random() % size));
+            before += size;
+        }
+    }
+    rows
+}
+
+/// Examples a second of one thread.
+fn measure_plain(data: &[f32], max_rows: u32, limit: Duration, seed: u64) -> f64 {
+    let rows = random_rows(max_rows, seed);
+    let rows_per_batch = rows.len() / (EXAMPLES / BATCH);
+    let mut output = vec![[0.0; ROW_FLOATS]; BATCH * HOT_SIZES.len()];
+    let mut batches = 0;
+    let start = Instant::now();
+    while start.elapsed() < limit {
+        let first = batches % (EXAMPLES / BATCH) * rows_per_batch;
+        let mut left = &rows[first..first + rows_per_batch];
+        for (feature, &hot_size) in HOT_SIZES.iter().enumerate() {
+            for b in 0..BATCH {
+                let (bag, rest) = left.split_at(hot_size as usize);
+                plain(data, bag, &mut output[b * HOT_SIZES.len() + feature]);
+                left = rest;
+            }
+        }
+        std::hint::black_box(&output);
+        batches += 1;
+    }
+    (batches * BATCH) as f64 / start.elapsed().as_secs_f64()
+}
+
+/// Bytes a second of one thread.
+fn measure_sequential(data: &[f32], limit: Duration) -> f64 {
+    let mut read = 0usize;
+    let mut at = 0;
+    let start = Instant::now();
+    while start.elapsed() < limit {
+        let end = (at + (64 << 20) / 4).min(data.len());
+        std::hint::black_box(sequential(&data[at..end]));
+        read += (end - at) * 4;
+        at = if end == data.len() { 0 } else { end };
+    }
+    read as f64 / start.elapsed().as_secs_f64()
+}
+
+/// Seconds to read a file into new memory.
+fn measure_read(path: &str, threads: usize) -> f64 {
+    const PIECE_BYTES: usize = 8 << 20;
+    let start = Instant::now();
+    let file = std::fs::File::open(path).expect("the file is there");
+    let len = file.metadata().expect("a file has a size").len() as usize;
+    let mut bytes = vec_in_huge_pages::<u8>(len);
+    // SAFETY: every byte is read into below, or the program ends.
+    unsafe { bytes.set_len(len) };
+    let pieces = std::sync::Mutex::new(bytes.chunks_mut(PIECE_BYTES).enumerate());
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let piece = pieces.lock().expect("no thread panics").next();
+                    let Some((at, piece)) = piece else { return };
+                    read_exact_at(&file, piece, (at * PIECE_BYTES) as u64);
+                }
+            });
+        }
+    });
+    start.elapsed().as_secs_f64()
+}
+
+#[cfg(unix)]
+fn read_exact_at(file: &std::fs::File, bytes: &mut [u8], offset: u64) {
+    std::os::unix::fs::FileExt::read_exact_at(file, bytes, offset).expect("the file can be read");
+}
+
+#[cfg(not(unix))]
+fn read_exact_at(_file: &std::fs::File, _bytes: &mut [u8], _offset: u64) {
+    panic!("positioned reads are measured on Unix only");
 }
 
 fn main() {
-    let bytes: usize = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(3_200_000_000);
-    let data = allocate(bytes / 4);
-    let row_count = (data.len() / ROW_FLOATS) as u32;
-    let mut seed = 88172645463325252u64;
-    let mut random = move || {
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        (seed >> 32) as u32
-    };
-    println!("ready");
+    let max_rows: u32 = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(850_000);
+    let row_count: u32 = VOCABULARY_SIZES.iter().map(|&size| size.min(max_rows)).sum();
+    let mut data = vec_in_huge_pages::<f32>(row_count as usize * ROW_FLOATS);
+    data.extend((0..row_count as usize * ROW_FLOATS).map(|i| (i % 1000) as f32));
+    println!("true");
     for line in std::io::stdin().lock().lines().map_while(Result::ok) {
-        let mut words = line.split_whitespace();
-        let what = words.next().unwrap_or_default().to_owned();
-        let limit = Duration::from_secs_f64(words.next().and_then(|text| text.parse().ok()).unwrap_or(1.0));
-        // 200,000 bags are 800 MB of rows: no cache keeps them from one round to the next.
-        let rows: Vec<[u32; 8]> = (0..200_000).map(|_| std::array::from_fn(|_| random() % row_count)).collect();
-        let mut rounds = rows.chunks_exact(1000).cycle();
-        let mut output = [0.0; ROW_FLOATS];
-        let mut read = 0usize;
-        let mut at = 0;
-        let start = Instant::now();
-        while start.elapsed() < limit {
-            if what == "sequential" {
-                let end = (at + (64 << 20) / 4).min(data.len());
-                std::hint::black_box(sequential(&data[at..end]));
-                read += (end - at) * 4;
-                at = if end == data.len() { 0 } else { end };
-            } else {
-                let round = rounds.next().unwrap_or_default();
-                for bag in round {
-                    plain(&data, bag, &mut output);
-                    std::hint::black_box(&output);
-                }
-                read += round.len() * 8 * ROW_FLOATS * 4;
-            }
-        }
-        println!("{}", read as f64 / start.elapsed().as_secs_f64());
+        // A JSON list of plain texts and numbers: [what, seconds or file, threads].
+        let words: Vec<_> = line.trim_matches(['[', ']']).split(',').map(|word| word.trim_matches('"')).collect();
+        let [what, argument, threads] = words[..] else { panic!("not a question: {line}") };
+        let threads: usize = threads.parse().expect("threads are a number");
+        let answer = if what == "read" {
+            measure_read(argument, threads)
+        } else {
+            let limit = Duration::from_secs_f64(argument.parse().expect("seconds are a number"));
+            let data = &data[..];
+            let of_thread = move |at: usize| match what {
+                "plain" => measure_plain(data, max_rows, limit, at as u64 + 1),
+                _ => measure_sequential(data, limit),
+            };
+            std::thread::scope(|scope| {
+                let running: Vec<_> = (0..threads).map(|at| scope.spawn(move || of_thread(at))).collect();
+                running.into_iter().map(|thread| thread.join().expect("no thread panics")).sum()
+            })
+        };
+        println!("{answer}");
         std::io::stdout().flush().expect("stdout takes a line");
     }
 }
