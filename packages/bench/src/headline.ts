@@ -15,7 +15,11 @@ export function renderHeadline(summary: Summary): string {
       const best = bestPoint(points, BUDGET_MS);
       if (best !== undefined) return Math.round(best.examplesPerS).toString();
       const leftOut = bestPoint(points, BUDGET_MS, { clientBound: true, errors: true });
-      return leftOut === undefined ? "–" : `${Math.round(leftOut.examplesPerS)} *`;
+      if (leftOut !== undefined) return `${Math.round(leftOut.examplesPerS)} *`;
+      const slow = bestPoint(points, null, { clientBound: true, errors: true });
+      return slow === undefined || slow.p99Ms === null
+        ? "–"
+        : `${Math.round(slow.examplesPerS)} (p99 ${Math.round(slow.p99Ms)} ms)`;
     });
     const budget = summary.budgets.find((item) => item.bReq === bReq && item.budgetMs === BUDGET_MS);
     const ratio = budget?.ratio ?? null;

@@ -106,10 +106,10 @@ class Run {
     const skips = (step: Step): boolean => "arm" in step && this.#findings.gaveUp(step.arm);
     progress.note(`${steps.length} steps, about ${formatSeconds(timeLeft.from(0))}`);
     for (const [index, step] of steps.entries()) {
-      if (step.kind === "report") break;
       if (skips(step)) continue;
       if (signal.aborted) return;
       progress.step(index, steps.length, describeStep(step), timeLeft.from(index, skips));
+      if (step.kind === "report") break;
       const started = performance.now();
       try {
         await this.#do(step);
