@@ -11,7 +11,7 @@ import { startFakeServer } from "../test/fake-server.ts";
 const HOT_SIZES = [3, 2, 1, 2, 6, 1, 1, 1, 1, 7, 3, 8, 1, 6, 9, 5, 1, 1, 1, 12, 100, 27, 10, 3, 1, 1];
 
 if (process.argv[2] === "serve") {
-  const server = await startFakeServer(({ connection, streamId }) => connection.answer(streamId, 0, "", 20));
+  const server = await startFakeServer(({ connection, streamId }) => connection.answer(streamId));
   process.send?.(server.port);
   process.on("disconnect", () => process.exit(0));
 } else {

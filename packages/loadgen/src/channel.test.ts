@@ -72,9 +72,7 @@ const frame = new Uint8Array(5);
 describe("Channel", () => {
   test("rejects when the first connection fails, and makes no other attempt", async () => {
     const { channel, refuse, pauses } = setUp();
-    const rejected = expect(channel.open()).rejects.toThrow("refused");
-    await refuse(0);
-    await rejected;
+    await Promise.all([expect(channel.open()).rejects.toThrow("refused"), refuse(0)]);
     expect(pauses).toEqual([]);
   });
 

@@ -484,6 +484,8 @@ class LeanConnection implements RpcConnection, FrameHandler {
     this.#write();
     this.#state = "closed";
     this.#socket?.destroySoon();
+    // A peer that does not read what is left must not keep the program alive.
+    this.#socket?.unref();
     if (before === "connecting") {
       clearTimeout(this.#connectTimer);
       this.#onFailed(reason);

@@ -28,11 +28,19 @@ export class FakeConnection {
   flush(): void {
     if (this.writer.length === 0 || this.socket.destroyed) return;
     this.socket.write(this.writer.take());
-    this.writer.replace();
+    if (this.socket.writableLength === 0) this.writer.reset();
+    else this.writer.replace();
   }
 
   /** A whole answer: headers, one message of `messageBytes`, trailers. */
   answer(streamId: number, status: number = 0, message: string = "", messageBytes: number = 9): void {
+    if (status === 0 && message === "" && messageBytes === 9) {
+      const at = this.writer.length;
+      this.writer.bytes(OK_ANSWER);
+      const written = this.writer.take();
+      for (const frameAt of OK_ANSWER_FRAMES) written.writeUInt32BE(streamId, at + frameAt + 5);
+      return;
+    }
     this.writer.header(RESPONSE_HEADERS.length, FrameType.headers, FrameFlag.endHeaders, streamId);
     this.writer.bytes(RESPONSE_HEADERS);
     if (status === 0) {
@@ -57,6 +65,17 @@ const RESPONSE_HEADERS = encodeHeaderBlock([
   ["content-type", "application/grpc"],
 ]);
 const OK_TRAILERS = encodeHeaderBlock([["grpc-status", "0"]]);
+
+/** The most frequent answer, made once; the stream id of each frame is put in later. */
+const OK_ANSWER_WRITER = new FrameWriter();
+OK_ANSWER_WRITER.header(RESPONSE_HEADERS.length, FrameType.headers, FrameFlag.endHeaders, 0);
+OK_ANSWER_WRITER.bytes(RESPONSE_HEADERS);
+OK_ANSWER_WRITER.header(14, FrameType.data, 0, 0);
+OK_ANSWER_WRITER.bytes(Buffer.from([0, 0, 0, 0, 9, ...Buffer.alloc(9)]));
+OK_ANSWER_WRITER.header(OK_TRAILERS.length, FrameType.headers, FrameFlag.endHeaders | FrameFlag.endStream, 0);
+OK_ANSWER_WRITER.bytes(OK_TRAILERS);
+const OK_ANSWER = Buffer.from(OK_ANSWER_WRITER.take());
+const OK_ANSWER_FRAMES = [0, 9 + RESPONSE_HEADERS.length, 9 + RESPONSE_HEADERS.length + 9 + 14];
 
 export interface FakeServer {
   readonly port: number;
