@@ -62,24 +62,27 @@ export class InputCollector {
     this.#seen = new Uint8Array(plan.inputs.length);
   }
 
+  /** The model's input of this name. */
+  input(name: string): InputPlan {
+    const input = this.#plan.inputByName.get(name);
+    if (input !== undefined) return input;
+    throw new ServerError(
+      "invalid_argument",
+      `unknown input ${quote(name)}: the model's inputs are ${inputRange(this.#plan.inputs)}`,
+    );
+  }
+
   /** Adds the tensor whose bytes are `bytes[start, end)`. */
   add(
-    name: string,
+    input: InputPlan,
     dataType: number,
     dimensions: readonly Dimension[] = NO_DIMENSIONS,
     bytes: Uint8Array,
     start: number,
     end: number,
   ): void {
-    const input = this.#plan.inputByName.get(name);
-    if (input === undefined) {
-      throw new ServerError(
-        "invalid_argument",
-        `unknown input ${quote(name)}: the model's inputs are ${inputRange(this.#plan.inputs)}`,
-      );
-    }
     if (this.#seen[input.index] !== 0) {
-      throw new ServerError("invalid_argument", `input ${quote(name)} came twice: expected once`);
+      throw new ServerError("invalid_argument", `input ${quote(input.name)} came twice: expected once`);
     }
     const elementBytes = elementSize(input, dataType);
     this.#checkShape(input, dimensions, elementBytes, end - start);

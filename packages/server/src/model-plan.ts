@@ -1,11 +1,15 @@
 import type { ModelSpec } from "@dlrm/model";
 
+const utf8 = new TextEncoder();
+
 /** Name of the input that carries the dense features. */
 export const DENSE_INPUT = "dense";
 
 /** One input of a model, as requests must carry it. */
 export interface InputPlan {
   readonly name: string;
+  /** The name in UTF-8, as it stands on the wire. */
+  readonly nameBytes: Uint8Array;
   /** Position in `ModelPlan.inputs`. */
   readonly index: number;
   /** Position of the feature whose table the ids look up; -1 for the dense features. */
@@ -29,11 +33,27 @@ export interface ModelPlan {
 
 export function planModel(spec: ModelSpec): ModelPlan {
   const inputs: InputPlan[] = [
-    { name: DENSE_INPUT, index: 0, feature: -1, width: spec.denseFeatures, idOffset: 0, vocabularySize: 0 },
+    {
+      name: DENSE_INPUT,
+      nameBytes: utf8.encode(DENSE_INPUT),
+      index: 0,
+      feature: -1,
+      width: spec.denseFeatures,
+      idOffset: 0,
+      vocabularySize: 0,
+    },
   ];
   let idsPerExample = 0;
   for (const [feature, { name, hotSize, vocabularySize }] of spec.features.entries()) {
-    inputs.push({ name, index: inputs.length, feature, width: hotSize, idOffset: idsPerExample, vocabularySize });
+    inputs.push({
+      name,
+      nameBytes: utf8.encode(name),
+      index: inputs.length,
+      feature,
+      width: hotSize,
+      idOffset: idsPerExample,
+      vocabularySize,
+    });
     idsPerExample += hotSize;
   }
   return {

@@ -1,6 +1,6 @@
 import type { PredictRequest } from "@dlrm/proto";
 import { type Dimension, InputCollector, MAX_KEPT_DIMENSIONS, type ScoringRequest } from "./input-collector.ts";
-import type { ModelPlan } from "./model-plan.ts";
+import type { InputPlan, ModelPlan } from "./model-plan.ts";
 import { ServerError } from "./server-error.ts";
 import { LENGTH_DELIMITED, VARINT, WireReader } from "./wire-reader.ts";
 
@@ -67,9 +67,12 @@ export function decodePredictRequest<Model extends DecodableModel>(
   }
   const model = resolve(modelName, version);
   const collector = new InputCollector(model.plan, model.maxExamplesPerRequest);
+  const { inputs } = model.plan;
+  let expected = 0;
   for (let index = 0; index < entries.length; index += 2) {
     reader.position = entries[index] as number;
-    readEntry(reader, entries[index + 1] as number, collector);
+    // Callers mostly write inputs in the model's order: then a name is compared, not decoded and looked up.
+    expected = readEntry(reader, entries[index + 1] as number, collector, inputs[expected]) + 1;
   }
   return { model, request: collector.finish() };
 }
@@ -82,7 +85,14 @@ export function decodePredictMessage<Model extends DecodableModel>(
   const model = resolve(message.model, message.version);
   const collector = new InputCollector(model.plan, model.maxExamplesPerRequest);
   for (const [name, { dataType, shape, data }] of Object.entries(message.inputs)) {
-    collector.add(name, dataType, shape.slice(0, MAX_KEPT_DIMENSIONS).map(exactNumber), data, 0, data.length);
+    collector.add(
+      collector.input(name),
+      dataType,
+      shape.slice(0, MAX_KEPT_DIMENSIONS).map(exactNumber),
+      data,
+      0,
+      data.length,
+    );
   }
   return { model, request: collector.finish() };
 }
@@ -96,14 +106,20 @@ function exactNumber(value: bigint): Dimension {
   return Number.isSafeInteger(number) ? number : value;
 }
 
-function readEntry(reader: WireReader, end: number, collector: InputCollector): void {
-  let name = "";
+/** Reads the entry of one input, probably `expected`; returns the input's position in the plan. */
+function readEntry(
+  reader: WireReader,
+  end: number,
+  collector: InputCollector,
+  expected: InputPlan | undefined,
+): number {
+  let input: InputPlan | undefined;
   let dataType = 0;
   let dataStart = 0;
   let dataEnd = 0;
   const dimensions: Dimension[] = [];
   for (let field = reader.next(end); field !== 0; field = reader.next(end)) {
-    if (field === ENTRY_KEY_FIELD) name = readString(reader, end);
+    if (field === ENTRY_KEY_FIELD) input = readName(reader, end, expected) ?? collector.input(readString(reader, end));
     else if (field === ENTRY_VALUE_FIELD) {
       const bufferEnd = reader.lengthDelimited(end);
       for (let inner = reader.next(bufferEnd); inner !== 0; inner = reader.next(bufferEnd)) {
@@ -126,7 +142,26 @@ function readEntry(reader: WireReader, end: number, collector: InputCollector): 
       }
     } else reader.skip(end);
   }
-  collector.add(name, dataType, dimensions, reader.bytes, dataStart, dataEnd);
+  input ??= collector.input("");
+  collector.add(input, dataType, dimensions, reader.bytes, dataStart, dataEnd);
+  return input.index;
+}
+
+/** Steps over a name and returns `expected` if it is that input's; else leaves it to be read. */
+function readName(reader: WireReader, end: number, expected: InputPlan | undefined): InputPlan | undefined {
+  if (expected === undefined) return undefined;
+  const { bytes, position, wireType } = reader;
+  const { nameBytes } = expected;
+  const length = nameBytes.length;
+  // A name of up to 127 bytes has a length of one byte.
+  if (wireType !== LENGTH_DELIMITED || length > 0x7f || bytes[position] !== length || position + 1 + length > end) {
+    return undefined;
+  }
+  for (let index = 0; index < length; index++) {
+    if (bytes[position + 1 + index] !== nameBytes[index]) return undefined;
+  }
+  reader.position = position + 1 + length;
+  return expected;
 }
 
 /** A repeated int64, packed or not. */
@@ -154,10 +189,6 @@ function readString(reader: WireReader, end: number): string {
   const stringEnd = reader.lengthDelimited(end);
   const start = reader.position;
   reader.position = stringEnd;
-  if (stringEnd - start <= 32) {
-    const ascii = readShortAscii(reader.bytes, start, stringEnd);
-    if (ascii !== undefined) return ascii;
-  }
   try {
     return utf8.decode(reader.bytes.subarray(start, stringEnd));
   } catch (cause) {
@@ -165,17 +196,4 @@ function readString(reader: WireReader, end: number): string {
       cause,
     });
   }
-}
-
-const charCodes: number[] = [];
-
-/** Names are short and ASCII: a decoder call costs more than the whole name. */
-function readShortAscii(bytes: Uint8Array, start: number, end: number): string | undefined {
-  charCodes.length = end - start;
-  for (let index = start; index < end; index++) {
-    const byte = bytes[index] as number;
-    if (byte > 0x7f) return undefined;
-    charCodes[index - start] = byte;
-  }
-  return String.fromCharCode.apply(undefined, charCodes);
 }
