@@ -20,16 +20,22 @@ export interface ClientConnectionOptions {
   readonly nowMs?: () => number;
 }
 
+/** What a server is supposed to allow until it has said how many streams it allows. */
+const STREAMS_BEFORE_SETTINGS = 100;
+
 /** The client's end of an HTTP/2 connection, over any Duplex. */
 export class Http2ClientConnection extends Http2Connection {
   private readonly clientEvents: ClientConnectionEvents;
   private roomWanted = false;
+  /** The server has said how many streams it allows. */
+  private limitKnown = false;
   private readonly pings = new Map<string, (lost: boolean) => void>();
   private pingCount = 0;
 
   constructor(socket: Duplex, events: ClientConnectionEvents = {}, options: ClientConnectionOptions = {}) {
     super(socket, options.limits ?? {}, events, options.nowMs ?? (() => performance.now()));
     this.clientEvents = events;
+    this.peerMaxConcurrentStreams = STREAMS_BEFORE_SETTINGS;
     this.output.bytes(CLIENT_PREFACE);
     this.writeSettings([
       [Setting.HEADER_TABLE_SIZE, this.limits.headerTableBytes],
@@ -43,17 +49,21 @@ export class Http2ClientConnection extends Http2Connection {
   /** Whether `request` would open a stream now. */
   get hasRoom(): boolean {
     return (
-      !this.isClosed &&
-      !this.goawayReceived &&
-      this.lastStreamId < LARGEST_STREAM_ID - 2 &&
-      this.streams.size < this.peerMaxConcurrentStreams
+      !this.isFinished &&
+      this.streams.size < this.peerMaxConcurrentStreams &&
+      this.queuedBodyBytes <= this.limits.maxQueuedBytes
     );
+  }
+
+  /** There will never be room again: the connection is closed, or the server takes no more streams, or the ids are used up. */
+  get isFinished(): boolean {
+    return this.isClosed || this.goawayReceived || this.lastStreamId >= LARGEST_STREAM_ID - 1;
   }
 
   /**
    * Opens a stream and sends a request: an encoded header block (`encodeHeaderBlock`) and, unless it is undefined, a whole
-   * body. With `endStream: false` the body goes on with `stream.sendData`. Returns undefined when the server allows no
-   * further stream now; `onRoom` says when it does.
+   * body. With `endStream: false` the body goes on with `stream.sendData`. Returns undefined when there is no room for a
+   * stream now; `onRoom` says when there is, unless `isFinished`.
    */
   request(
     head: Uint8Array,
@@ -113,7 +123,29 @@ export class Http2ClientConnection extends Http2Connection {
       this.roomWanted = false;
       this.clientEvents.onRoom?.();
     }
-    if (this.goawayReceived && this.streams.size === 0) this.destroy();
+    if (this.isFinished && this.streams.size === 0) this.destroy();
+  }
+
+  protected override lastPeerStreamId(): number {
+    return 0;
+  }
+
+  /** @internal A response may come before the request has ended: the request goes on. */
+  override onLocalEnd(): void {}
+
+  /** @internal `hasRoom` keeps further streams from queueing. */
+  override mayQueue(): boolean {
+    return true;
+  }
+
+  protected override checkSetting(id: number, value: number): void {
+    if (id === Setting.ENABLE_PUSH && value !== 0)
+      throw new Http2Error("connection", ErrorCode.PROTOCOL_ERROR, "a server set SETTINGS_ENABLE_PUSH");
+    if (id === Setting.MAX_CONCURRENT_STREAMS) this.limitKnown = true;
+  }
+
+  protected override onFirstSettings(): void {
+    if (!this.limitKnown) this.peerMaxConcurrentStreams = Infinity;
   }
 
   protected override isIdle(streamId: number): boolean {
@@ -123,7 +155,7 @@ export class Http2ClientConnection extends Http2Connection {
   protected override onGoaway(lastStreamId: number, errorCode: number, debug: string): void {
     this.clientEvents.onGoaway?.(errorCode, debug);
     for (const stream of [...this.streams.values()]) {
-      if (stream.id > lastStreamId) stream.abort(ErrorCode.REFUSED_STREAM);
+      if (stream.id > lastStreamId) this.abortStream(stream, ErrorCode.REFUSED_STREAM);
     }
     this.onRoom();
   }
@@ -133,34 +165,45 @@ export class Http2ClientConnection extends Http2Connection {
     if (stream === undefined) {
       if (this.isIdle(streamId))
         throw new Http2Error("connection", ErrorCode.PROTOCOL_ERROR, `HEADERS on stream ${streamId}, which is idle`);
-      if (!this.wasResetByUs(streamId)) this.closedStreamError(streamId, "HEADERS");
+      if (this.wasResetByUs(streamId)) this.takeControlToken("HEADERS frames on closed streams");
+      else this.closedStreamError(streamId, "HEADERS");
       return;
     }
+    const problem = this.apply(stream, block, endStream);
+    if (problem !== undefined) this.fault(stream, problem);
+  }
+
+  /** Returns the code of what is wrong with the block, or hands it on. */
+  private apply(stream: Http2Stream, block: HeaderBlock | undefined, endStream: boolean): number | undefined {
+    if (stream.remoteEnded) return ErrorCode.STREAM_CLOSED;
+    if (block === undefined) return ErrorCode.ENHANCE_YOUR_CALM;
+    if (stream.headers !== undefined) {
+      const lengthIsWrong = stream.declaredBytes !== undefined && stream.declaredBytes !== stream.receivedBytes;
+      if (!endStream || lengthIsWrong || trailerProblem(block) !== undefined) return ErrorCode.PROTOCOL_ERROR;
+    } else {
+      if (!block.checked) {
+        block.declaredBytes = contentLength(block);
+        if (responseHeaderProblem(block) !== undefined || Number.isNaN(block.declaredBytes))
+          return ErrorCode.PROTOCOL_ERROR;
+        block.checked = true;
+      }
+      if ((block.flat[1] as string).startsWith("1")) {
+        this.takeControlToken("informational responses");
+        return endStream ? ErrorCode.PROTOCOL_ERROR : undefined;
+      }
+    }
     try {
-      this.onStreamBlock(stream, block, endStream);
+      this.handOn(stream, block, endStream);
     } catch (cause) {
       this.handlerFailed(stream, cause);
     }
+    return undefined;
   }
 
-  private onStreamBlock(stream: Http2Stream, block: HeaderBlock | undefined, endStream: boolean): void {
-    if (stream.remoteEnded) return stream.reset(ErrorCode.STREAM_CLOSED);
-    if (block === undefined) return stream.reset(ErrorCode.ENHANCE_YOUR_CALM);
-    if (stream.headers !== undefined) {
-      const lengthIsWrong = stream.declaredBytes !== undefined && stream.declaredBytes !== stream.receivedBytes;
-      if (!endStream || lengthIsWrong || trailerProblem(block) !== undefined)
-        return stream.reset(ErrorCode.PROTOCOL_ERROR);
-      return stream.endRemote(block);
-    }
-    if (!block.checked) {
-      if (responseHeaderProblem(block) !== undefined) return stream.reset(ErrorCode.PROTOCOL_ERROR);
-      block.checked = true;
-    }
-    const isInformational = (block.get(":status") ?? "").startsWith("1");
-    if (isInformational) return endStream ? stream.reset(ErrorCode.PROTOCOL_ERROR) : undefined;
+  private handOn(stream: Http2Stream, block: HeaderBlock, endStream: boolean): void {
+    if (stream.headers !== undefined) return stream.endRemote(block);
     stream.headers = block;
-    stream.declaredBytes = contentLength(block);
-    if (Number.isNaN(stream.declaredBytes)) return stream.reset(ErrorCode.PROTOCOL_ERROR);
+    stream.declaredBytes = block.declaredBytes;
     stream.handler.onHeaders?.(stream, block);
     if (endStream && !stream.closed) stream.endRemote(undefined);
     return undefined;

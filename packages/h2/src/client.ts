@@ -5,6 +5,7 @@ import {
   type ClientConnectionEvents,
   type ClientConnectionOptions,
 } from "./client-connection.ts";
+import { ConnectionKeeper, type KeepaliveOptions } from "./connection-keeper.ts";
 import { ErrorCode } from "./protocol.ts";
 import { Http2Error } from "./http2-error.ts";
 
@@ -14,7 +15,10 @@ export interface ConnectOptions extends ClientConnectionOptions, ClientConnectio
   /** With it the connection speaks TLS and must agree on h2 by ALPN. */
   readonly tls?: tls.ConnectionOptions;
   readonly signal?: AbortSignal;
+  readonly keepalive?: Partial<KeepaliveOptions>;
 }
+
+const TICK_MS = 1000;
 
 /**
  * Connects to an HTTP/2 server, cleartext (prior knowledge) or TLS; resolves when the transport is up. Rejects with an
@@ -45,7 +49,31 @@ export function connect(options: ConnectOptions): Promise<Http2ClientConnection>
       socket.setNoDelay(true);
       socket.off("error", fail);
       signal?.removeEventListener("abort", onAbort);
-      return resolve(new Http2ClientConnection(socket, options, options));
+      return resolve(keep(socket, options));
     });
   });
+}
+
+/** The connection, looked after until it closes. */
+function keep(socket: net.Socket, options: ConnectOptions): Http2ClientConnection {
+  const keeper = new ConnectionKeeper(options.keepalive);
+  const nowMs = options.nowMs ?? (() => performance.now());
+  const ticking = setInterval(() => keeper.tick(nowMs()), TICK_MS);
+  // A connection that nobody uses keeps the process alive by its socket, if it should.
+  ticking.unref();
+  const connection = new Http2ClientConnection(
+    socket,
+    {
+      onRoom: () => options.onRoom?.(),
+      onGoaway: (errorCode, debug) => options.onGoaway?.(errorCode, debug),
+      onHandlerError: (cause) => options.onHandlerError?.(cause),
+      onClose(error) {
+        clearInterval(ticking);
+        options.onClose?.(error);
+      },
+    },
+    options,
+  );
+  keeper.add(connection, socket, nowMs());
+  return connection;
 }

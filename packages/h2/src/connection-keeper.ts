@@ -103,9 +103,9 @@ export class ConnectionKeeper {
       kept.askedAtMs = nowMs;
       connection.sendKeepalive();
     }
-    const { sentBytes } = connection;
-    if (!connection.isStalled || sentBytes !== kept.written) {
-      kept.written = sentBytes;
+    const { progressBytes } = connection;
+    if (!connection.isStalled || progressBytes !== kept.written) {
+      kept.written = progressBytes;
       kept.stalledSinceMs = undefined;
       return;
     }

@@ -351,16 +351,17 @@ interface Answer {
 
 function ask(connection: Http2ClientConnection, head: Buffer, body?: Buffer): Promise<Answer> {
   return new Promise((resolve, reject) => {
-    connection.request(head, body, {
+    const stream = connection.request(head, body, {
       body: "whole",
-      onBody: (stream, whole, tail) =>
+      onBody: (answered, whole, tail) =>
         resolve({
-          status: stream.headers?.get(":status"),
+          status: answered.headers?.get(":status"),
           body: whole.toString("latin1"),
           trailers: tail?.get("grpc-status"),
         }),
       onReset: (_, code) => reject(new Error(`reset ${code}`)),
     });
+    if (stream === undefined) reject(new Error("no room for a stream"));
   });
 }
 
@@ -406,6 +407,8 @@ test.each([0, 1, 100_000, 2_000_000])(
 test("our client and our server speak to each other, many streams at once", async () => {
   const { port } = await serve(() => echo);
   const connection = await connectTo(port);
+  // By then the server has said how many streams it allows.
+  await connection.ping();
   const bodies = Array.from({ length: 200 }, (_, index) => seeded(index * 50));
   const answers = await Promise.all(bodies.map((body) => ask(connection, post, body)));
   for (const [index, answer] of answers.entries()) {

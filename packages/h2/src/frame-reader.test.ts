@@ -1,14 +1,21 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { FrameReader, type FrameSink } from "./frame-reader.ts";
+import { FrameReader, type FrameSink, type PayloadUse } from "./frame-reader.ts";
 
 class Collector implements FrameSink {
   readonly frames: string[] = [];
   private data: Buffer[] = [];
   private head = "";
+  private readonly onHeader: (() => void) | undefined;
 
-  onFrameHeader(length: number, type: number, flags: number, streamId: number): void {
+  constructor(events: { readonly onHeader?: () => void } = {}) {
+    this.onHeader = events.onHeader;
+  }
+
+  onFrameHeader(length: number, type: number, flags: number, streamId: number): PayloadUse {
     this.head = `${type} ${flags} ${streamId} ${length}`;
+    this.onHeader?.();
+    return type === 0 ? "pieces" : type > 10 ? "drop" : "whole";
   }
 
   onDataPiece(bytes: Buffer, start: number, end: number, ends: boolean): void {
@@ -53,10 +60,12 @@ test("frames are the same wherever reads cut them", () => {
           at += length;
         }
         expect(collector.frames).toEqual(
-          frames.map(
-            (each) =>
-              `${each.type} ${each.flags} ${each.streamId} ${each.payload.length} ${Buffer.from(each.payload).toString("hex")}`,
-          ),
+          frames
+            .filter((each) => each.type <= 10)
+            .map(
+              (each) =>
+                `${each.type} ${each.flags} ${each.streamId} ${each.payload.length} ${Buffer.from(each.payload).toString("hex")}`,
+            ),
         );
       },
     ),
@@ -74,4 +83,29 @@ test("the reserved bit of a stream id is ignored", () => {
   const collector = new Collector();
   new FrameReader(collector, 16_384).read(Buffer.from("000000040080000001", "hex"));
   expect(collector.frames).toEqual(["4 0 1 0 "]);
+});
+
+test("what comes while the reader is paused is kept, and read when it goes on", () => {
+  const bytes = Buffer.concat([
+    frame(4, 0, 0, new Uint8Array(6)),
+    frame(0, 1, 1, new Uint8Array()),
+    frame(6, 0, 0, new Uint8Array(8)),
+  ]);
+  const all = ["4 0 0 6 000000000000", "0 1 1 0 ", "6 0 0 8 0000000000000000"];
+  // It pauses itself at each frame, wherever the reads cut them.
+  for (let cut = 0; cut <= bytes.length; cut++) {
+    const collector: Collector = new Collector({ onHeader: () => reader.pause() });
+    const reader: FrameReader = new FrameReader(collector, 16_384);
+    reader.read(bytes.subarray(0, cut));
+    reader.read(bytes.subarray(cut));
+    for (let turn = 0; turn < 4; turn++) reader.resume();
+    expect(collector.frames).toEqual(all);
+  }
+});
+
+test("a frame that is dropped takes no memory, however long it says it is", () => {
+  const reader = new FrameReader(new Collector(), 16_777_215);
+  const before = process.memoryUsage().arrayBuffers;
+  reader.read(Buffer.from("ffffff0b000000000100", "hex"));
+  expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(1_000_000);
 });

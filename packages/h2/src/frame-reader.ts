@@ -1,13 +1,16 @@
 import { Http2Error } from "./http2-error.ts";
-import { ErrorCode, FRAME_HEADER_BYTES, FrameType } from "./protocol.ts";
+import { ErrorCode, FRAME_HEADER_BYTES } from "./protocol.ts";
+
+/** What becomes of a frame's payload: handed on whole, handed on as it comes (DATA), or dropped unseen. */
+export type PayloadUse = "whole" | "pieces" | "drop";
 
 /** What a connection does with what was read. A view handed over stays as it is: buffers of a socket are not used again. */
 export interface FrameSink {
   /** The header of a frame, before its payload: throws on a frame that may not come now. `length` is the payload's. */
-  onFrameHeader(length: number, type: number, flags: number, streamId: number): void;
+  onFrameHeader(length: number, type: number, flags: number, streamId: number): PayloadUse;
   /** A piece of a DATA frame's payload, padding included; `ends` with the last piece, which may be empty. */
   onDataPiece(bytes: Buffer, start: number, end: number, ends: boolean): void;
-  /** The whole payload of a frame of any other type. */
+  /** The whole payload of any other frame. */
   onFrame(payload: Buffer, start: number, end: number): void;
 }
 
@@ -21,12 +24,15 @@ export class FrameReader {
   private readonly header: Buffer = Buffer.allocUnsafeSlow(FRAME_HEADER_BYTES);
   private headerBytes = 0;
   private inFrame = false;
-  private type = 0;
+  private use: PayloadUse = "whole";
   /** Octets of the payload that have not been read. */
   private left = 0;
   private staging: Buffer | undefined;
   private staged = 0;
   private stopped = false;
+  private paused = false;
+  /** What came while it was paused. */
+  private rest: Buffer | undefined;
 
   constructor(sink: FrameSink, maxFrameBytes: number) {
     this.sink = sink;
@@ -38,10 +44,27 @@ export class FrameReader {
     this.stopped = true;
   }
 
+  /** What is read from here on, and the rest of the read that is being cut, is kept until `resume`. */
+  pause(): void {
+    this.paused = true;
+  }
+
+  resume(): void {
+    this.paused = false;
+    const { rest } = this;
+    this.rest = undefined;
+    if (rest !== undefined) this.read(rest);
+  }
+
   read(chunk: Buffer, start = 0): void {
     const end = chunk.length;
     let at = start;
     while (!this.stopped) {
+      if (this.paused) {
+        const rest = chunk.subarray(at);
+        this.rest = this.rest === undefined ? rest : Buffer.concat([this.rest, rest]);
+        return;
+      }
       if (!this.inFrame) {
         if (at >= end) return;
         if (this.headerBytes === 0 && end - at >= FRAME_HEADER_BYTES) {
@@ -59,13 +82,13 @@ export class FrameReader {
         if (this.stopped) return;
       }
       const available = end - at;
-      if (this.type === FrameType.DATA) {
+      if (this.use !== "whole") {
         if (available === 0 && this.left > 0) return;
-        const taken = Math.min(this.left, available);
-        this.left -= taken;
+        const from = at;
+        at += Math.min(this.left, available);
+        this.left -= at - from;
         this.inFrame = this.left > 0;
-        this.sink.onDataPiece(chunk, at, at + taken, this.left === 0);
-        at += taken;
+        if (this.use === "pieces") this.sink.onDataPiece(chunk, from, at, this.left === 0);
       } else if (this.staging === undefined && available >= this.left) {
         this.inFrame = false;
         const from = at;
@@ -103,9 +126,8 @@ export class FrameReader {
         `a frame of ${length} bytes, the limit is ${this.maxFrameBytes}`,
       );
     }
-    this.type = type;
     this.left = length;
     this.inFrame = true;
-    this.sink.onFrameHeader(length, type, flags, streamId);
+    this.use = this.sink.onFrameHeader(length, type, flags, streamId);
   }
 }

@@ -7,8 +7,11 @@ export class HeaderBlock {
   readonly flat: readonly string[];
   /** For the owner of the block's meaning (a route, say); undefined at first. */
   derived: unknown = undefined;
-  /** @internal It was found to be a well-formed request. */
+  /** @internal It was found to be a well-formed request or response; `declaredBytes` is its content-length. */
   checked = false;
+  /** @internal */ declaredBytes: number | undefined = undefined;
+  /** @internal It was found to be a well-formed trailer. */
+  checkedAsTrailer = false;
 
   constructor(flat: readonly string[]) {
     this.flat = flat;

@@ -4,6 +4,8 @@ import type { HeaderBlock } from "./header-block.ts";
 const connectionSpecific = new Set(["connection", "proxy-connection", "keep-alive", "transfer-encoding", "upgrade"]);
 // Section 8.2.1: lower case, no control characters, no space, no colon but the first of a pseudo-header field.
 const validName = /^:?[!#$%&'*+\-.^_`|~0-9a-z]+$/;
+const validMethod = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
+const validScheme = /^[a-z][a-z0-9+\-.]*$/i;
 // oxlint-disable-next-line no-control-regex -- NUL, CR and LF are what may not be in a value
 const forbiddenInValue = /[\0\r\n]/;
 
@@ -15,6 +17,7 @@ export function requestHeaderProblem(block: HeaderBlock): string | undefined {
   let scheme: string | undefined;
   let path: string | undefined;
   let authority: string | undefined;
+  let host: string | undefined;
   for (let at = 0; at < flat.length; at += 2) {
     const name = flat[at] as string;
     const value = flat[at + 1] as string;
@@ -22,6 +25,7 @@ export function requestHeaderProblem(block: HeaderBlock): string | undefined {
       pseudoEnded = true;
       const problem = fieldProblem(name, value);
       if (problem !== undefined) return problem;
+      if (name === "host") host = value;
       continue;
     }
     if (pseudoEnded) return `${name} stands after a regular field`;
@@ -34,19 +38,27 @@ export function requestHeaderProblem(block: HeaderBlock): string | undefined {
     else return `unknown pseudo-header field ${JSON.stringify(name)}`;
     if (earlier !== undefined) return `${name} stands twice`;
   }
-  if (method === undefined) return ":method is missing";
+  if (method === undefined || !validMethod.test(method)) return ":method is missing or malformed";
   if (method === "CONNECT")
     return authority === undefined || scheme !== undefined || path !== undefined ? "a malformed CONNECT" : undefined;
-  if (scheme === undefined) return ":scheme is missing";
+  if (scheme === undefined || !validScheme.test(scheme)) return ":scheme is missing or malformed";
   if (path === undefined || path === "") return ":path is missing or empty";
+  if (scheme !== "http" && scheme !== "https") return undefined;
+  if (!path.startsWith("/") && !(path === "*" && method === "OPTIONS")) return ":path does not start with a slash";
+  // Section 8.3.1: what they name must be one thing, and http and https have no requests to nobody.
+  if ((authority ?? host ?? "") === "") return ":authority is missing or empty";
+  if (host !== undefined && authority !== undefined && host.toLowerCase() !== authority.toLowerCase())
+    return "host differs from :authority";
   return undefined;
 }
 
 /** What is wrong with a response's header block, or undefined. */
 export function responseHeaderProblem(block: HeaderBlock): string | undefined {
   const { flat } = block;
-  if (flat[0] !== ":status" || !/^[1-9][0-9]{2}$/.test(flat[1] ?? ""))
-    return ":status is missing or is not three digits";
+  const status = flat[1] ?? "";
+  if (flat[0] !== ":status" || !/^[1-9][0-9]{2}$/.test(status)) return ":status is missing or is not three digits";
+  // Section 8.6: there is nothing to switch to.
+  if (status === "101") return ":status is 101";
   for (let at = 2; at < flat.length; at += 2) {
     const problem = fieldProblem(flat[at] as string, flat[at + 1] as string);
     if (problem !== undefined) return problem;
@@ -56,11 +68,13 @@ export function responseHeaderProblem(block: HeaderBlock): string | undefined {
 
 /** What is wrong with a trailer block (section 8.1: no pseudo-header fields), or undefined. */
 export function trailerProblem(block: HeaderBlock): string | undefined {
+  if (block.checkedAsTrailer) return undefined;
   const { flat } = block;
   for (let at = 0; at < flat.length; at += 2) {
     const problem = fieldProblem(flat[at] as string, flat[at + 1] as string);
     if (problem !== undefined) return problem;
   }
+  block.checkedAsTrailer = true;
   return undefined;
 }
 

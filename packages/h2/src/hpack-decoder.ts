@@ -20,6 +20,8 @@ interface KeptBlock {
 export interface HpackDecoderOptions {
   /** Bound of the dynamic table that we announced (SETTINGS_HEADER_TABLE_SIZE), bytes. Defaults to 4,096. */
   readonly maxTableBytes?: number;
+  /** What the table may take before the encoder says otherwise, bytes. Defaults to 4,096, or the bound if that is less. */
+  readonly initialTableBytes?: number;
   /** Bound of a decoded list as RFC 9113, section 6.5.2 counts it: octets and 32 more a field. Defaults to 16,384. */
   readonly maxHeaderListBytes?: number;
 }
@@ -33,7 +35,9 @@ function compressionError(message: string): Http2Error {
  * COMPRESSION_ERROR on anything malformed: the connection cannot go on, since the dynamic tables may differ.
  */
 export class HpackDecoder {
-  private readonly maxTableBytes: number;
+  private maxTableBytes: number;
+  /** The bound has become smaller than the table: the next block must start by saying so (section 4.2). */
+  private mustResize = false;
   private readonly maxHeaderListBytes: number;
   private readonly table: HpackDynamicTable;
   private readonly kept: KeptBlock[] = [];
@@ -45,8 +49,15 @@ export class HpackDecoder {
   constructor(options: HpackDecoderOptions = {}) {
     this.maxTableBytes = options.maxTableBytes ?? DEFAULT_HEADER_TABLE_BYTES;
     this.maxHeaderListBytes = options.maxHeaderListBytes ?? 16_384;
-    // Before our SETTINGS are known to the peer, it uses the protocol's default, which is the least a table can be asked for.
-    this.table = new HpackDynamicTable(Math.min(this.maxTableBytes, DEFAULT_HEADER_TABLE_BYTES));
+    this.table = new HpackDynamicTable(
+      Math.min(this.maxTableBytes, options.initialTableBytes ?? DEFAULT_HEADER_TABLE_BYTES),
+    );
+  }
+
+  /** The encoder has acknowledged this bound of the table, bytes. */
+  limitTable(maxTableBytes: number): void {
+    this.maxTableBytes = maxTableBytes;
+    this.mustResize = this.table.maxBytes > maxTableBytes;
   }
 
   /** Bytes that the dynamic table takes now, as RFC 7541 counts them. */
@@ -60,6 +71,7 @@ export class HpackDecoder {
    */
   decode(source: Buffer, start: number, end: number): HeaderBlock | undefined {
     const length = end - start;
+    if (this.mustResize) this.expectResize(source, start, end);
     for (const kept of this.kept) {
       if (kept.version !== this.table.version || kept.bytes.length !== length) continue;
       if (kept.bytes.compare(source, start, end) === 0) return kept.block;
@@ -111,11 +123,19 @@ export class HpackDecoder {
     return listBytes <= this.maxHeaderListBytes ? flat : undefined;
   }
 
+  private expectResize(source: Buffer, start: number, end: number): void {
+    if (start < end && ((source[start] as number) & 0xe0) === 0x20) return;
+    throw compressionError(
+      `the table is larger than its new limit of ${this.maxTableBytes} bytes, and the block does not start with an update`,
+    );
+  }
+
   private resize(maxBytes: number): void {
     if (maxBytes > this.maxTableBytes) {
       throw compressionError(`a table of ${maxBytes} bytes was asked for, the limit is ${this.maxTableBytes}`);
     }
     this.table.resize(maxBytes);
+    this.mustResize = false;
   }
 
   private nameOf(index: number): string {

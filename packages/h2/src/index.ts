@@ -20,3 +20,5 @@ export type { Http2ServerOptions, ListenOptions } from "./server.ts";
 export { connect } from "./client.ts";
 export type { ConnectOptions } from "./client.ts";
 export type { KeepaliveOptions } from "./connection-keeper.ts";
+export { TimerWheel } from "./timer-wheel.ts";
+export type { TimerWheelOptions, WheelClock, WheelTimer } from "./timer-wheel.ts";

@@ -17,11 +17,22 @@ export interface ConnectionLimits {
   /** Bytes that wait for the peer to read them; beyond it nothing more is read from the peer. Defaults to 1 MiB. */
   readonly maxOutputBytes: number;
   /**
-   * Frames that cost us work and bring nothing (PING, SETTINGS, PRIORITY, empty DATA, unknown frames): so many at once, and
-   * a tenth of it again each second; beyond it GOAWAY with ENHANCE_YOUR_CALM. Defaults to 10,000.
+   * Memory of bodies that are to come whole and have not yet, of all streams of the connection, bytes; a stream that needs
+   * more is reset with ENHANCE_YOUR_CALM. Defaults to 64 MiB.
+   */
+  readonly maxBufferedBytes: number;
+  /**
+   * Bodies that we send and that wait for the peer's window, of all streams of the connection, bytes; beyond it a server
+   * resets a stream that has more to send with ENHANCE_YOUR_CALM, and a client opens no further stream. Defaults to 64 MiB.
+   */
+  readonly maxQueuedBytes: number;
+  /**
+   * Frames that cost us work and bring nothing (PING, SETTINGS, PRIORITY, RST_STREAM, empty DATA, unknown frames, frames on
+   * closed streams, WINDOW_UPDATE for no data): so many at once, and a tenth of it again each second; beyond it GOAWAY with
+   * ENHANCE_YOUR_CALM. Defaults to 10,000.
    */
   readonly controlFrameBurst: number;
-  /** Streams that the peer resets before they are answered: likewise. Defaults to 1,000. */
+  /** Streams that the peer resets before they are answered, or that it makes us reset: likewise. Defaults to 1,000. */
   readonly resetBurst: number;
 }
 
@@ -34,6 +45,8 @@ export const defaultLimits: ConnectionLimits = {
   maxFrameBytes: 16_384,
   headerTableBytes: 4096,
   maxOutputBytes: 1024 * 1024,
+  maxBufferedBytes: 64 * 1024 * 1024,
+  maxQueuedBytes: 64 * 1024 * 1024,
   controlFrameBurst: 10_000,
   resetBurst: 1000,
 };
@@ -47,6 +60,8 @@ const ranges: Record<keyof ConnectionLimits, readonly [least: number, most: numb
   maxFrameBytes: [16_384, 16_777_215],
   headerTableBytes: [0, 1 << 20],
   maxOutputBytes: [1024, 0x7fffffff],
+  maxBufferedBytes: [1024, 2 ** 40],
+  maxQueuedBytes: [1024, 2 ** 40],
   controlFrameBurst: [1, 0x7fffffff],
   resetBurst: [1, 0x7fffffff],
 };

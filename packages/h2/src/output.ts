@@ -1,16 +1,25 @@
+import net from "node:net";
 import type { Duplex } from "node:stream";
+import tls from "node:tls";
 import { FRAME_HEADER_BYTES, FrameType } from "./protocol.ts";
 
 const BUFFER_BYTES = 64 * 1024;
+/** What is shorter is copied rather than given away with its buffer. */
+const WORTH_A_BUFFER_BYTES = 16 * 1024;
 
 /**
  * What a connection writes, gathered so that one read of the socket, or one turn of the event loop, costs one write.
  *
- * Frames are laid into `buffer` in place. After a write that the kernel took whole (nothing left in the stream's queue) the
- * same buffer is used again; else the stream owns it and a new one is taken.
+ * Frames are laid into `buffer` in place. After a write that the kernel took whole (nothing left in the socket's queue) the
+ * same buffer is used again; else the socket owns it and a new one is taken. Only a TCP or Unix socket is known to have
+ * handed its octets to the kernel by then: TLS hardly ever has, and any other Duplex may pass the buffer itself on. Those
+ * get a copy, which costs less than a new buffer unless there is much in it.
  */
 export class Output {
   private readonly socket: Duplex;
+  private readonly maxQueuedBytes: number;
+  private readonly onFull: () => void;
+  private readonly takesAtOnce: boolean;
   private buffer: Buffer = Buffer.allocUnsafeSlow(BUFFER_BYTES);
   private used = 0;
   /** Octets that were handed to the socket. */
@@ -19,8 +28,12 @@ export class Output {
   private held = false;
   private readonly flushLater: () => void;
 
-  constructor(socket: Duplex) {
+  /** `onFull` is called after a write when more than `maxQueuedBytes` wait for the peer, and "drain" will tell the end of it. */
+  constructor(socket: Duplex, maxQueuedBytes: number, onFull: () => void) {
     this.socket = socket;
+    this.maxQueuedBytes = maxQueuedBytes;
+    this.onFull = onFull;
+    this.takesAtOnce = socket instanceof net.Socket && !(socket instanceof tls.TLSSocket);
     this.flushLater = () => {
       this.scheduled = false;
       if (!this.held) this.flush();
@@ -80,8 +93,7 @@ export class Output {
     const length = end - start;
     if (length > BUFFER_BYTES / 2) {
       this.flush();
-      this.writtenBytes += length;
-      this.socket.write(Buffer.copyBytesFrom(source, start, length));
+      this.write(Buffer.copyBytesFrom(source, start, length));
       return;
     }
     this.reserve(length);
@@ -108,11 +120,24 @@ export class Output {
     const length = this.used;
     if (length === 0) return;
     this.used = 0;
-    if (this.socket.destroyed || this.socket.writableEnded) return;
     const { buffer } = this;
-    this.writtenBytes += length;
-    this.socket.write(buffer.subarray(0, length));
-    if (this.socket.writableLength > 0) this.buffer = Buffer.allocUnsafeSlow(BUFFER_BYTES);
+    if (this.takesAtOnce) {
+      this.write(buffer.subarray(0, length));
+      if (this.socket.writableLength > 0) this.buffer = Buffer.allocUnsafeSlow(BUFFER_BYTES);
+    } else if (length < WORTH_A_BUFFER_BYTES) {
+      this.write(Buffer.copyBytesFrom(buffer, 0, length));
+    } else {
+      this.buffer = Buffer.allocUnsafeSlow(BUFFER_BYTES);
+      this.write(buffer.subarray(0, length));
+    }
+  }
+
+  private write(bytes: Buffer): void {
+    const { socket } = this;
+    if (socket.destroyed || socket.writableEnded) return;
+    this.writtenBytes += bytes.length;
+    socket.write(bytes);
+    if (socket.writableLength > this.maxQueuedBytes && socket.writableNeedDrain) this.onFull();
   }
 
   private reserve(bytes: number): void {

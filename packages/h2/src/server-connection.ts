@@ -66,6 +66,25 @@ export class Http2ServerConnection extends Http2Connection {
     if (this.refusing && this.streams.size === 0) this.destroy();
   }
 
+  protected override lastPeerStreamId(): number {
+    return this.lastStreamId;
+  }
+
+  protected override onPeerReset(): boolean {
+    return this.takeResetToken();
+  }
+
+  /** @internal The answer is complete, and what the client has not sent of its request is not needed (section 8.1). */
+  override onLocalEnd(stream: Http2Stream): void {
+    this.writeReset(stream, ErrorCode.NO_ERROR);
+    stream.close();
+  }
+
+  /** @internal */
+  override mayQueue(): boolean {
+    return this.queuedBodyBytes <= this.limits.maxQueuedBytes;
+  }
+
   protected override skipPreface(chunk: Buffer): number | undefined {
     if (this.prefaceBytes === CLIENT_PREFACE.length) return 0;
     const take = Math.min(CLIENT_PREFACE.length - this.prefaceBytes, chunk.length);
@@ -94,22 +113,32 @@ export class Http2ServerConnection extends Http2Connection {
     if ((streamId & 1) === 0)
       throw new Http2Error("connection", ErrorCode.PROTOCOL_ERROR, `a client opened stream ${streamId}, which is even`);
     if (streamId <= this.lastStreamId) {
-      if (this.wasResetByUs(streamId)) return undefined;
+      if (this.wasResetByUs(streamId)) return this.takeControlToken("HEADERS frames on closed streams");
       throw new Http2Error("connection", ErrorCode.STREAM_CLOSED, `HEADERS on stream ${streamId}, which is closed`);
     }
     this.lastStreamId = streamId;
-    if (this.refusing || this.streams.size >= this.limits.maxConcurrentStreams)
-      return this.resetUnknown(streamId, ErrorCode.REFUSED_STREAM);
+    if (this.refusing || this.streams.size >= this.limits.maxConcurrentStreams) return this.refuse(streamId);
     if (block === undefined) {
       this.writeHeaders(streamId, headersTooLarge, true);
       return endStream ? undefined : this.resetUnknown(streamId, ErrorCode.NO_ERROR);
     }
     // A block that repeats is one object, and was looked at before.
     if (!block.checked) {
-      if (requestHeaderProblem(block) !== undefined) return this.resetUnknown(streamId, ErrorCode.PROTOCOL_ERROR);
+      block.declaredBytes = contentLength(block);
+      if (requestHeaderProblem(block) !== undefined || Number.isNaN(block.declaredBytes))
+        return this.faultUnknown(streamId, ErrorCode.PROTOCOL_ERROR);
       block.checked = true;
     }
+    if (endStream && block.declaredBytes !== undefined && block.declaredBytes > 0)
+      return this.faultUnknown(streamId, ErrorCode.PROTOCOL_ERROR);
     return this.open(streamId, block, endStream);
+  }
+
+  /** A client may not have known that there is no room; one that has seen our settings should. */
+  private refuse(streamId: number): void {
+    if (!this.knowsSettings) this.takeControlToken("streams beyond maxConcurrentStreams");
+    else if (!this.refusing && !this.takeResetToken()) return;
+    this.resetUnknown(streamId, ErrorCode.REFUSED_STREAM);
   }
 
   private open(streamId: number, block: HeaderBlock, endStream: boolean): void {
@@ -121,10 +150,8 @@ export class Http2ServerConnection extends Http2Connection {
       this.initialReceiveWindowBytes(),
     );
     stream.headers = block;
-    stream.declaredBytes = contentLength(block);
-    if (Number.isNaN(stream.declaredBytes) || (endStream && (stream.declaredBytes ?? 0) > 0)) {
-      return this.resetUnknown(streamId, ErrorCode.PROTOCOL_ERROR);
-    }
+    stream.declaredBytes = block.declaredBytes;
+    stream.remoteEnding = endStream;
     this.streams.set(streamId, stream);
     try {
       stream.handler = this.serverEvents.onRequest(stream);
@@ -132,15 +159,14 @@ export class Http2ServerConnection extends Http2Connection {
     } catch (cause) {
       this.handlerFailed(stream, cause);
     }
-    return undefined;
   }
 
   private onTrailers(stream: Http2Stream, block: HeaderBlock | undefined, endStream: boolean): void {
-    if (stream.remoteEnded) return stream.reset(ErrorCode.STREAM_CLOSED);
+    if (stream.remoteEnded) return this.fault(stream, ErrorCode.STREAM_CLOSED);
     if (!endStream || block === undefined || trailerProblem(block) !== undefined)
-      return stream.reset(ErrorCode.PROTOCOL_ERROR);
+      return this.fault(stream, ErrorCode.PROTOCOL_ERROR);
     if (stream.declaredBytes !== undefined && stream.declaredBytes !== stream.receivedBytes)
-      return stream.reset(ErrorCode.PROTOCOL_ERROR);
+      return this.fault(stream, ErrorCode.PROTOCOL_ERROR);
     try {
       stream.endRemote(block);
     } catch (cause) {

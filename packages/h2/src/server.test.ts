@@ -6,6 +6,7 @@ import net from "node:net";
 import os from "node:os";
 import path from "node:path";
 import { afterEach, expect, test } from "vitest";
+import { data, END_STREAM, frame, headers, settings } from "../test/memory-peer.ts";
 import { connect } from "./client.ts";
 import { ConnectionKeeper } from "./connection-keeper.ts";
 import { encodeHeaderBlock } from "./hpack-encoder.ts";
@@ -211,4 +212,50 @@ test("a client connection can be told to give up connecting", async () => {
   await expect(
     connect({ host: "127.0.0.1", port: 1, signal: AbortSignal.abort(new Error("changed my mind")) }),
   ).rejects.toThrow("changed my mind");
+});
+
+/** A peer that has sent its settings, and reads what it is sent. */
+async function setUp(peer: net.Socket): Promise<void> {
+  peer.resume();
+  peer.write(Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0", "latin1"));
+  while (peer.bytesRead < 60) await once(peer, "data");
+}
+
+test("a peer that does not answer a PING is given up, and the owner is told why", async () => {
+  const { keeper, peer, closed, server } = await kept();
+  await setUp(peer);
+  keeper.tick(10);
+  keeper.tick(1010);
+  keeper.tick(1509);
+  // The test's peer reads but does not answer.
+  keeper.tick(1510);
+  expect(await closed).toBe("NO_ERROR: no answer to a PING within keepaliveTimeoutMs (500)");
+  server.close();
+});
+
+test("a peer that grants no window for what it asked for is given up, though it answers PINGs", async () => {
+  const { keeper, peer, closed, server } = await kept();
+  await setUp(peer);
+  const bytesBefore = peer.bytesRead;
+  peer.write(
+    Buffer.concat([
+      settings([4, 0]),
+      headers(1, 0, post),
+      data(1, END_STREAM, Buffer.from("x")),
+      frame(6, 0, 0, Buffer.alloc(8)),
+    ]),
+  );
+  // The acknowledgement of the settings, the head of the answer (one octet), and the answer to the PING.
+  while (peer.bytesRead < bytesBefore + 9 + 10 + 17) await once(peer, "data");
+  keeper.tick(10);
+  keeper.tick(900);
+  keeper.tick(1300);
+  // A sign of life that came between.
+  peer.write(frame(6, 1, 0, Buffer.from("keepaliv")));
+  peer.write(frame(6, 0, 0, Buffer.alloc(8)));
+  while (peer.bytesRead < bytesBefore + 9 + 10 + 17 + 17 + 17) await once(peer, "data");
+  keeper.tick(2009);
+  keeper.tick(2900);
+  expect(await closed).toBe("ENHANCE_YOUR_CALM: nothing was read for stallTimeoutMs (2000)");
+  server.close();
 });

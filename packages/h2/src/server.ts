@@ -150,6 +150,8 @@ export class Http2Server {
       },
       { limits: limits ?? {} },
     );
+    // Section 9.2.1 of RFC 9113.
+    if (socket instanceof tls.TLSSocket) socket.disableRenegotiation();
     this.connections.add(connection);
     this.keeper.add(connection, socket, performance.now());
     if (firstOctets !== undefined) connection.onSocketData(firstOctets);

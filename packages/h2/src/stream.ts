@@ -17,6 +17,7 @@ export interface StreamHandler {
   expectedBytes?(stream: Http2Stream, first: Buffer): number | undefined;
   /** The whole body. The buffer is the receiver's to keep. */
   onBody?(stream: Http2Stream, body: Buffer, trailers: HeaderBlock | undefined): void;
+  /** Without it the stream is reset with ENHANCE_YOUR_CALM. */
   onBodyTooLarge?(stream: Http2Stream, atLeastBytes: number): void;
   /** A piece of the body. The buffer is the receiver's to keep. */
   onData?(stream: Http2Stream, piece: Buffer): void;
@@ -57,16 +58,23 @@ export class Http2Stream {
   receiveWindowBytes: number;
   /** @internal Octets received and not yet given back as window. */
   creditBytes = 0;
+  /** @internal Octets received while paused, not given back to the connection's window. */
+  heldBytes = 0;
   /** @internal Declared by content-length; undefined when it was not. */
   declaredBytes: number | undefined = undefined;
   /** @internal */ receivedBytes = 0;
-  private paused = false;
+  /** @internal What is being handed on is the last that the peer sends. */
+  remoteEnding = false;
+  /** @internal */ isPaused = false;
   private assembled: Buffer | undefined = undefined;
+  /** What the connection has been charged for `assembled`. */
+  private bufferedBytes = 0;
   private tooLarge = false;
 
   // What waits for window: pieces in order, then the end.
   private queue: Buffer[] | undefined = undefined;
   private queuedTrailers: Buffer | undefined = undefined;
+  private queuedBytes = 0;
   private endQueued = false;
   private wantsWritable = false;
 
@@ -86,7 +94,8 @@ export class Http2Stream {
 
   /**
    * Sends a whole response, or what is left of one: an encoded header block, a body, and an encoded trailer block. The
-   * stream's side of ours is ended by the last of them. All are copied, or sent, before this returns.
+   * stream's side of ours is ended by the last of them. All are copied, or sent, before this returns. On a server, the
+   * client is then told that what it has not sent of the request is not needed (RST_STREAM, NO_ERROR).
    */
   respond(head: Uint8Array, body?: Uint8Array, trailers?: Uint8Array): void {
     const hasBody = body !== undefined && body.length > 0;
@@ -115,10 +124,15 @@ export class Http2Stream {
         if (endStream) this.endLocal();
         return true;
       }
-      this.queue = [Buffer.copyBytesFrom(piece, sent)];
+      if (!this.connection.mayQueue()) {
+        this.reset(ErrorCode.ENHANCE_YOUR_CALM);
+        return true;
+      }
+      this.queue = [];
+      this.enqueue(Buffer.copyBytesFrom(piece, sent));
       this.connection.block(this);
     } else {
-      this.queue.push(Buffer.copyBytesFrom(piece));
+      this.enqueue(Buffer.copyBytesFrom(piece));
     }
     if (endStream) this.endQueued = true;
     this.wantsWritable = true;
@@ -144,14 +158,18 @@ export class Http2Stream {
     this.abort(errorCode);
   }
 
-  /** Stops giving the peer more window; at most the window's size still comes. */
+  /**
+   * Stops giving the peer more window; at most the window's size still comes. All paused streams of a connection together
+   * get no more than the connection's window, and with it used up the others wait too.
+   */
   pause(): void {
-    this.paused = true;
+    this.isPaused = true;
   }
 
   resume(): void {
-    if (!this.paused) return;
-    this.paused = false;
+    if (!this.isPaused) return;
+    this.isPaused = false;
+    this.releaseHeld();
     this.giveCredit();
   }
 
@@ -162,6 +180,8 @@ export class Http2Stream {
     for (let piece = queue[0]; piece !== undefined; piece = queue[0]) {
       const isLast = queue.length === 1 && this.endQueued && this.queuedTrailers === undefined;
       const sent = this.connection.writeData(this, piece, isLast);
+      this.queuedBytes -= sent;
+      this.connection.addQueued(-sent);
       if (sent < piece.length) {
         queue[0] = piece.subarray(sent);
         return;
@@ -192,8 +212,9 @@ export class Http2Stream {
     const { maxBodyBytes } = handler;
     if (maxBodyBytes !== undefined && this.receivedBytes > maxBodyBytes) {
       this.tooLarge = true;
-      this.assembled = undefined;
-      handler.onBodyTooLarge?.(this, this.receivedBytes);
+      this.dropAssembled();
+      if (handler.onBodyTooLarge === undefined) this.reset(ErrorCode.ENHANCE_YOUR_CALM);
+      else handler.onBodyTooLarge(this, this.receivedBytes);
       return;
     }
     if (this.assembled === undefined && ends) {
@@ -212,7 +233,7 @@ export class Http2Stream {
       handler.onEnd?.(this, trailers);
     } else if (!this.tooLarge) {
       const body = this.assembled;
-      this.assembled = undefined;
+      this.dropAssembled();
       handler.onBody?.(this, body === undefined ? EMPTY : body.subarray(0, this.receivedBytes), trailers);
     }
     if (this.localEnded) this.finish();
@@ -220,7 +241,7 @@ export class Http2Stream {
 
   /** @internal Gives the peer back what it has used of its window, once that is worth a frame. */
   giveCredit(): void {
-    if (this.paused || this.remoteEnded || this.closed) return;
+    if (this.isPaused || this.remoteEnded || this.closed) return;
     if (this.creditBytes * 2 < this.connection.limits.streamWindowBytes) return;
     this.connection.output.windowUpdate(this.id, this.creditBytes);
     this.receiveWindowBytes += this.creditBytes;
@@ -230,31 +251,74 @@ export class Http2Stream {
   /** @internal Ends the stream without a word to the peer, and tells the handler. */
   abort(errorCode: number): void {
     if (this.closed) return;
-    this.localEnded = true;
-    this.remoteEnded = true;
-    this.finish();
+    this.close();
     this.handler.onReset?.(this, errorCode);
   }
 
+  /** @internal Ends the stream without a word to anyone. */
+  close(): void {
+    this.localEnded = true;
+    this.remoteEnded = true;
+    this.finish();
+  }
+
+  /** @internal The peer needs no more of what we send: whoever waits to send goes on, to nowhere. */
+  discardRest(): void {
+    const waits = this.queue !== undefined && this.wantsWritable;
+    this.close();
+    if (waits) this.handler.onWritable?.(this);
+  }
+
+  private enqueue(piece: Buffer): void {
+    (this.queue as Buffer[]).push(piece);
+    this.queuedBytes += piece.length;
+    this.connection.addQueued(piece.length);
+  }
+
   private append(chunk: Buffer, start: number, end: number): void {
-    const before = this.receivedBytes - (end - start);
+    const length = end - start;
+    const before = this.receivedBytes - length;
     let target = this.assembled;
     if (target === undefined) {
       const expected = this.declaredBytes ?? this.handler.expectedBytes?.(this, chunk.subarray(start, end));
-      const bound = Math.min(expected ?? (end - start) * 2, this.handler.maxBodyBytes ?? Infinity);
-      target = Buffer.allocUnsafeSlow(Math.max(bound, end - start));
+      const bound = Math.min(expected ?? length * 2, this.handler.maxBodyBytes ?? Infinity);
+      target = this.allocate(Math.max(bound, length));
     } else if (this.receivedBytes > target.length) {
-      const larger = Buffer.allocUnsafeSlow(Math.max(target.length * 2, this.receivedBytes));
-      target.copy(larger, 0, 0, before);
-      target = larger;
+      target = this.allocate(Math.max(target.length * 2, this.receivedBytes));
     }
+    if (target === undefined) return;
     chunk.copy(target, before, start, end);
     this.assembled = target;
+  }
+
+  /** A larger buffer with what is assembled; undefined if the connection has no room for it, which costs the stream. */
+  private allocate(bytes: number): Buffer | undefined {
+    if (!this.connection.addBuffered(bytes - this.bufferedBytes)) {
+      this.connection.refuseBody(this);
+      return undefined;
+    }
+    this.bufferedBytes = bytes;
+    const larger = Buffer.allocUnsafeSlow(bytes);
+    this.assembled?.copy(larger, 0);
+    return larger;
+  }
+
+  private dropAssembled(): void {
+    this.assembled = undefined;
+    if (this.bufferedBytes > 0) this.connection.addBuffered(-this.bufferedBytes);
+    this.bufferedBytes = 0;
+  }
+
+  private releaseHeld(): void {
+    if (this.heldBytes === 0) return;
+    this.connection.giveCredit(this.heldBytes);
+    this.heldBytes = 0;
   }
 
   private endLocal(): void {
     this.localEnded = true;
     if (this.remoteEnded) this.finish();
+    else if (!this.remoteEnding) this.connection.onLocalEnd(this);
   }
 
   private finish(): void {
@@ -262,7 +326,10 @@ export class Http2Stream {
     this.closed = true;
     this.queue = undefined;
     this.queuedTrailers = undefined;
-    this.assembled = undefined;
+    if (this.queuedBytes > 0) this.connection.addQueued(-this.queuedBytes);
+    this.queuedBytes = 0;
+    this.dropAssembled();
+    this.releaseHeld();
     this.connection.forget(this);
   }
 }

@@ -95,6 +95,8 @@ function toUniversalRequest(stream: Http2Stream, call: Call, scheme: string): Un
     if (name === ":authority" || (name === "host" && authority === "localhost")) authority = value;
     else if (name === ":method") method = value;
     else if (name === ":path") path = value;
+    // Section 8.2.3 of RFC 9113: cookies may come in several fields, and are one.
+    else if (name === "cookie" && header.has("cookie")) header.set("cookie", `${header.get("cookie")}; ${value}`);
     else if (!name.startsWith(":")) header.append(name, value);
   }
   // Connect makes a URL of it: an authority that is none must not fail the call.
