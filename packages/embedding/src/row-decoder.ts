@@ -1,14 +1,5 @@
+import { float16ToNumber } from "./float16.ts";
 import type { SharedTable } from "./kernel.ts";
-
-/** Value of a float16, by its bits. */
-export function float16ToNumber(bits: number): number {
-  const sign = bits & 0x8000 ? -1 : 1;
-  const exponent = (bits >> 10) & 0x1f;
-  const fraction = bits & 0x3ff;
-  if (exponent === 0) return sign * fraction * 2 ** -24;
-  if (exponent === 0x1f) return fraction ? Number.NaN : sign * Number.POSITIVE_INFINITY;
-  return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
-}
 
 /** A row, taken apart: element `d` has the value `scale * codes[d] + bias`, or just `codes[d]` where there is no scale. */
 export interface DecodedRow {

@@ -1,0 +1,99 @@
+#!/usr/bin/env node
+import { parseArgs } from "node:util";
+import { EmbeddingError } from "./embedding-error.ts";
+import { quantizeFile } from "./quantize-file.ts";
+import { measureScoreError } from "./score-error.ts";
+import { TABLE_DTYPES } from "./table.ts";
+import type { TableDtype } from "./table.ts";
+
+const HELP = `Usage: dlrm-embedding quantize --in FILE --out FILE --dtype DTYPE [options]
+
+Converts the float32 tables of a safetensors file and reports, for each, the error that causes.
+
+  --in FILE          safetensors file to read
+  --out FILE         safetensors file to write
+  --dtype DTYPE      float16, bfloat16, int8 or int4 (FBGEMM's fused row-wise formats)
+  --bundle DIR       also report how scores of this bundle's simulated network change
+  --examples N       random examples to score (default 4096)
+  --help
+`;
+
+/** A mistake on the command line. */
+class UsageError extends Error {}
+
+async function main(args: readonly string[]): Promise<void> {
+  const { values, positionals } = parse(args);
+  if (values.help === true) {
+    process.stdout.write(HELP);
+    return;
+  }
+  if (positionals[0] !== "quantize" || positionals.length > 1) {
+    throw new UsageError(`command is ${JSON.stringify(positionals.join(" "))}, expected quantize`);
+  }
+  const { in: input, out: output, dtype } = values;
+  if (input === undefined || output === undefined) throw new UsageError("--in and --out are needed");
+  if (dtype === undefined || dtype === "float32" || !(TABLE_DTYPES as readonly string[]).includes(dtype)) {
+    throw new UsageError(`--dtype is ${dtype ?? "missing"}, expected float16, bfloat16, int8 or int4`);
+  }
+  const examples = Number(values.examples);
+  if (!Number.isInteger(examples) || examples < 1) {
+    throw new UsageError(`--examples is ${values.examples}, expected an integer of at least 1`);
+  }
+  const tables = await quantizeFile({ input, output, dtype: dtype as TableDtype, onProgress: showProgress });
+  if (process.stderr.isTTY) process.stderr.write("\r\u001B[K");
+  for (const { name, from, to, bytesBefore, bytesAfter, error } of tables) {
+    const ratio = (bytesBefore / bytesAfter).toFixed(2);
+    console.log(
+      `${name}: ${from} to ${to}, ${ratio} times smaller, error max ${error.max.toExponential(3)}, RMS ${error.rms.toExponential(3)}`,
+    );
+  }
+  if (values.bundle !== undefined) {
+    const error = await measureScoreError(values.bundle, output, examples);
+    console.log(
+      `scores of the simulated network over ${error.examples} random examples: change max ${error.max.toExponential(3)}, mean ${error.mean.toExponential(3)}`,
+    );
+  }
+}
+
+function parse(args: readonly string[]) {
+  try {
+    return parseArgs({
+      args: [...args],
+      allowPositionals: true,
+      options: {
+        in: { type: "string" },
+        out: { type: "string" },
+        dtype: { type: "string" },
+        bundle: { type: "string" },
+        examples: { type: "string", default: "4096" },
+        help: { type: "boolean" },
+      },
+    });
+  } catch (error) {
+    throw new UsageError(error instanceof Error ? error.message : String(error));
+  }
+}
+
+let shownPercent = -1;
+
+/** One line that is written over, on a terminal only. */
+function showProgress(doneBytes: number, totalBytes: number): void {
+  const percent = Math.floor((doneBytes / totalBytes) * 100);
+  if (percent === shownPercent || !process.stderr.isTTY) return;
+  shownPercent = percent;
+  process.stderr.write(`\rconverting: ${percent} % of ${(totalBytes / 1e9).toFixed(1)} GB`);
+}
+
+try {
+  await main(process.argv.slice(2));
+} catch (error) {
+  if (error instanceof UsageError) {
+    process.stderr.write(`dlrm-embedding: ${error.message}\n\n${HELP}`);
+    process.exitCode = 2;
+  } else if (error instanceof EmbeddingError) {
+    process.stderr.write(`dlrm-embedding: ${error.message}\n`);
+    process.exitCode = 1;
+  } else {
+    throw error;
+  }
+}
