@@ -217,8 +217,10 @@ describe("dlrm-serve", () => {
     kill(signal: NodeJS.Signals): void;
   }
 
-  function serve(...args: string[]): Serving {
-    const child = spawn(process.execPath, ["--conditions=@dlrm/source", cli, ...args], {
+  const serve = (...args: string[]): Serving => run(cli, args);
+
+  function run(file: string, args: readonly string[]): Serving {
+    const child = spawn(process.execPath, ["--conditions=@dlrm/source", file, ...args], {
       stdio: ["ignore", "pipe", "pipe"],
     });
     const lines: string[] = [];
@@ -329,6 +331,25 @@ describe("dlrm-serve", () => {
     serving.kill("SIGTERM");
     expect(await serving.exit).toEqual({ code: null, signal: "SIGTERM" });
     socket.destroy();
+  });
+
+  test("logs a rejection that nobody awaits and serves on; drains after an uncaught error, and ends with code 1", async () => {
+    const serving = run(fileURLToPath(new URL("serve-child.ts", import.meta.url)), simulated());
+    const { port } = await serving.logged("listening; the model is being loaded");
+    await serving.logged("serving");
+    serving.kill("SIGHUP");
+    expect(await serving.logged("unhandled rejection")).toMatchObject({
+      level: 50,
+      err: { message: "rejected where nobody waits" },
+    });
+    expect(scoresOf((await grpcClient(Number(port)).predict({ inputs })).outputs)).toHaveLength(1);
+    serving.kill("SIGUSR2");
+    expect(await serving.logged("uncaught error: draining")).toMatchObject({
+      level: 60,
+      err: { message: "thrown where nobody catches" },
+    });
+    expect(await serving.exit).toEqual({ code: 1, signal: null });
+    expect(await serving.logged("drained")).toMatchObject({ unfinishedRequests: 0, answeredRequests: 1 });
   });
 
   test("--version says the package's version, Node's, the kernel and the devices", async () => {
