@@ -1,9 +1,9 @@
 import path from "node:path";
 import type { Arm, ArmCommand } from "@dlrm/arm-contract";
 import type { ModelSpec } from "@dlrm/model";
-import { childEntry } from "./child-entry.ts";
 import { formatCpuList } from "./cpu-list.ts";
 import { loadTask } from "./load-options.ts";
+import { LOAD_ENTRY } from "./load-process.ts";
 import type { Machine } from "./machine.ts";
 import { pinned } from "./pinning.ts";
 import type { LoadStep } from "./plan.ts";
@@ -53,7 +53,7 @@ export function loadCommandText(settings: BenchSettings, machine: Machine, spec:
   const short = { ...task, port: "PORT", shape: `of ${spec.name}` };
   const command = {
     file: process.execPath,
-    args: [...process.execArgv, childEntry("load-child"), JSON.stringify(short)],
+    args: [...process.execArgv, LOAD_ENTRY, JSON.stringify(short)],
     env: {},
   };
   return shellText(pinned(command, settings.clientCpus, machine.taskset));

@@ -1,12 +1,17 @@
 import { fork } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
+import { fileURLToPath } from "node:url";
 import type { LoadProgress, LoadResult } from "@dlrm/loadgen";
 import { BenchError } from "./bench-error.ts";
-import { childEntry } from "./child-entry.ts";
 import { formatCpuList } from "./cpu-list.ts";
 import type { LoadTask } from "./load-options.ts";
 import { type ProcessGuard, signalGroup } from "./process-guard.ts";
 import { describeExit, type Exit } from "./server-process.ts";
+
+/** What runs in the load process. */
+export const LOAD_ENTRY: string = fileURLToPath(
+  new URL(import.meta.url.endsWith(".ts") ? "./load-child.ts" : "./load-child.js", import.meta.url),
+);
 
 /** What the load process tells: at most one of `result` and `error`, last. */
 export type LoadMessage =
@@ -34,8 +39,7 @@ export class LoadProcess {
 
   constructor({ load, cpus, taskset, guard, logFile, signal, onProgress }: LoadProcessOptions) {
     const log = openSync(logFile, "a");
-    const entry = childEntry("load-child");
-    const child = fork(entry, [JSON.stringify(load)], {
+    const child = fork(LOAD_ENTRY, [JSON.stringify(load)], {
       // Between here and Node stands taskset, which leaves the channel's descriptor alone.
       ...(taskset === undefined
         ? {}

@@ -6,7 +6,7 @@ import { enumName } from "./enum-name.ts";
 import { SeededRandom } from "./seeded-random.ts";
 
 /** Largest difference of a score from the reference that is let pass. */
-export const PARITY_TOLERANCE = 1e-4;
+const PARITY_TOLERANCE = 1e-4;
 
 export type IdType = "int32" | "int64";
 export const ID_TYPES: readonly IdType[] = ["int32", "int64"];

@@ -1,6 +1,10 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import type { Socket } from "node:net";
-import { childEntry } from "./child-entry.ts";
+import { fileURLToPath } from "node:url";
+
+const WATCHER_ENTRY = fileURLToPath(
+  new URL(import.meta.url.endsWith(".ts") ? "./process-guard-child.ts" : "./process-guard-child.js", import.meta.url),
+);
 
 /**
  * Sees to it that no process group outlives this process, whatever ends it, SIGKILL included: a small process of its own
@@ -60,7 +64,7 @@ export function signalGroup(leaderPid: number, signal: NodeJS.Signals): boolean 
 }
 
 function startWatcher(): ChildProcess {
-  const watcher = spawn(process.execPath, [...process.execArgv, childEntry("process-guard-child")], {
+  const watcher = spawn(process.execPath, [...process.execArgv, WATCHER_ENTRY], {
     stdio: ["pipe", "ignore", "ignore"],
     detached: true,
   });

@@ -65,6 +65,9 @@ export async function runBench(settings: BenchSettings, dependencies: BenchDepen
   return await run.report();
 }
 
+/** For making requests and for last answers, beside warm-up and duration. */
+const LOAD_GRACE_S = 180;
+
 /** One run: `all` once, then `report`. */
 class Run {
   readonly #settings: BenchSettings;
@@ -207,21 +210,29 @@ class Run {
     const spec = present(this.#bundle, "a model").spec;
     const task = loadTask(this.#settings, machine, spec, step, { host: HOST, port: started.port });
     const startedAt = new Date().toISOString();
-    const measurement = await started.during("load", signal, (giveUp) =>
-      measure({
-        task,
-        serverPid: present(started.server.pid, "a server"),
-        clientCpus: this.#settings.clientCpus,
-        taskset: machine.taskset,
-        guard: this.#guard,
-        logFile: this.#results.path(arm, `loadgen-r${step.repeat}.log`),
-        signal: giveUp,
-        onProgress: ({ phase, leftS, examplesPerS, p99Ms, errors }) =>
-          progress.update(
-            `${phase}, ${leftS.toFixed(0)} s: ${Math.round(examplesPerS)} examples/s, p99 ${p99Ms?.toFixed(2) ?? "–"} ms, ${errors} errors`,
-          ),
-      }),
+    const limitS = this.#settings.warmupS + this.#settings.durationS + LOAD_GRACE_S;
+    const overdue = new AbortController();
+    const timer = setTimeout(
+      () => overdue.abort(new BenchError("load_failed", `the load generator gave no result within ${limitS} s`)),
+      limitS * 1000,
     );
+    const measurement = await started
+      .during("load", AbortSignal.any([signal, overdue.signal]), (giveUp) =>
+        measure({
+          task,
+          serverPid: present(started.server.pid, "a server"),
+          clientCpus: this.#settings.clientCpus,
+          taskset: machine.taskset,
+          guard: this.#guard,
+          logFile: this.#results.path(arm, `loadgen-r${step.repeat}.log`),
+          signal: giveUp,
+          onProgress: ({ phase, leftS, examplesPerS, p99Ms, errors }) =>
+            progress.update(
+              `${phase}, ${leftS.toFixed(0)} s: ${Math.round(examplesPerS)} examples/s, p99 ${p99Ms?.toFixed(2) ?? "–"} ms, ${errors} errors`,
+            ),
+        }),
+      )
+      .finally(() => clearTimeout(timer));
     const name = `closed-b${step.bReq}-c${step.concurrency}-r${step.repeat}`;
     const { load, server, client, strays } = measurement;
     const key = { arm, bReq: step.bReq, mode: "closed", concurrency: step.concurrency, repeat: step.repeat };
