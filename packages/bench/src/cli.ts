@@ -4,8 +4,7 @@ import { BENCH_ARMS } from "./bench-arms.ts";
 import { prepareBundle } from "./bundle-step.ts";
 import { BenchError } from "./bench-error.ts";
 import { runCommand } from "./command.ts";
-import { describeMachine, describePython } from "./environment.ts";
-import { describeGatherKernel } from "./gather-kernel.ts";
+import { describeEnvironment } from "./environment.ts";
 import { readMachine } from "./machine.ts";
 import { measure } from "./measure.ts";
 import { pinSelf } from "./pinning.ts";
@@ -35,11 +34,7 @@ process.exitCode = await runCommand({
     measure,
     prepareBundle,
     openReference,
-    describeEnvironment: async (python) => ({
-      ...(await describeMachine()),
-      ...(python === undefined ? {} : await describePython(python)),
-      ...(await describeGatherKernel()),
-    }),
+    describeEnvironment,
     leaveServerCpus: ({ clientCpus }) => pinSelf(clientCpus, machine.taskset),
     drainMs: 15_000,
   },

@@ -2,7 +2,7 @@ import { mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, it } from "vitest";
-import { describeMachine, describePython, readCpuTicks, renderEnvironment, stealFraction } from "./environment.ts";
+import { describeEnvironment, describePython, readCpuTicks, renderEnvironment, stealFraction } from "./environment.ts";
 
 it("reads the time of all CPUs and what was stolen", () => {
   const file = path.join(mkdtempSync(path.join(tmpdir(), "bench-stat-")), "stat");
@@ -23,10 +23,13 @@ it("renders one value a line, with those of objects under their name", () => {
   );
 });
 
-it("describes this machine", async () => {
-  const environment = await describeMachine();
+it("describes this machine, with what the engine uses", async () => {
+  const environment = await describeEnvironment(undefined);
   expect(environment.node).toBe(process.versions.node);
   expect(environment.cpuCount).toBeGreaterThan(0);
+  expect(environment.gatherKernel).toEqual(expect.any(String));
+  expect(environment.packages).toEqual({ "onnxruntime-node": expect.stringMatching(/^\d+\.\d+/) });
+  expect(environment).not.toHaveProperty("python");
 });
 
 it("says nothing of a Python that isn't there", async () => {

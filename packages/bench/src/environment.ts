@@ -1,8 +1,10 @@
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import { cpus, loadavg, release, totalmem, type } from "node:os";
 import path from "node:path";
 import type { SummaryEnvironment } from "@dlrm/reporter";
+import { describeGatherKernel } from "./gather-kernel.ts";
 
 /** Time of all CPUs in ticks, and the part of it that the hypervisor gave to others. */
 export interface CpuTicks {
@@ -29,7 +31,7 @@ export function stealFraction(before: CpuTicks | undefined, after: CpuTicks | un
 }
 
 /** What does not change during a run. */
-export async function describeMachine(): Promise<SummaryEnvironment> {
+async function describeMachine(): Promise<SummaryEnvironment> {
   const gitCommit = await ownCommit();
   const cpuModel = cpus()[0]?.model;
   return {
@@ -40,6 +42,32 @@ export async function describeMachine(): Promise<SummaryEnvironment> {
     node: process.versions.node,
     ...(gitCommit === undefined ? {} : { gitCommit }),
   };
+}
+
+/** All of that, with the gather kernel and, for Python arms, the versions of `python` and its packages. */
+export async function describeEnvironment(python: string | undefined): Promise<SummaryEnvironment> {
+  const { packages, ...ofPython } = python === undefined ? {} : await describePython(python);
+  return {
+    ...(await describeMachine()),
+    ...ofPython,
+    packages: { ...nodePackages(), ...packages },
+    ...(await describeGatherKernel()),
+  };
+}
+
+/** Versions of npm packages that matter to the arms, as far as they are here. */
+function nodePackages(): Record<string, string> {
+  const { resolve } = createRequire(import.meta.url);
+  const versions: Record<string, string> = {};
+  for (const name of ["onnxruntime-node"]) {
+    try {
+      const { version } = JSON.parse(readFileSync(resolve(`${name}/package.json`), "utf8")) as { version: string };
+      versions[name] = version;
+    } catch {
+      // Not installed, or it does not tell.
+    }
+  }
+  return versions;
 }
 
 /** The commit that this package is of; undefined where it was installed. */
