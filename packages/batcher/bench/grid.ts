@@ -44,7 +44,7 @@ export async function playGrid(options: GridOptions): Promise<readonly GridPoint
   const { requests, seed, devices = DEVICES, callers = CALLERS, onPoint } = options;
   const cases = devices.flatMap((device) =>
     REQUEST_SIZES.flatMap((requestSize) =>
-      loadsOf(device, requestSize, callers).map((load) => ({ device, requestSize, ...load })),
+      loadsOf(device, requestSize, callers).map(({ load, loadName }) => ({ device, requestSize, load, loadName })),
     ),
   );
   const points: GridPoint[] = [];

@@ -125,7 +125,8 @@ export async function simulate(options: SimulationOptions): Promise<SimulationRe
     };
     clock.schedule(arrive, 0);
   }
-  while (finished < total) {
+  const done = (): boolean => finished >= total;
+  while (!done()) {
     await clock.next();
   }
 

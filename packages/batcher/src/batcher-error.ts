@@ -10,6 +10,7 @@
  * - `invalid_options`: the constructor's options are not usable; the message lists every problem.
  * - `run_failed`: the batch's run threw, rejected, or returned results that do not fit its items; `cause` says which.
  * - `run_timeout`: the batch's run did not settle within `runTimeoutMs`.
+ * - `consumer_gone`: the thread that runs the batches of a shared ring has ended.
  *
  * `overloaded` and `draining` mean that the item was never run: sending it again is safe.
  */
@@ -23,7 +24,8 @@ export type BatcherErrorCode =
   | "invalid_argument"
   | "invalid_options"
   | "run_failed"
-  | "run_timeout";
+  | "run_timeout"
+  | "consumer_gone";
 
 /** What a `BatcherError` may carry beside its code and message. */
 export interface BatcherErrorDetails {

@@ -48,8 +48,8 @@ export class Batcher<Item, Result> {
   readonly #cost = new CostModel();
   readonly #policy: FlushPolicy;
   readonly #queue: EntryQueue<Item, Result>;
-  readonly #queuedDeadlines = new DeadlineHeap<Item, Result>("queued");
-  readonly #runningDeadlines = new DeadlineHeap<Item, Result>("running");
+  readonly #queuedDeadlines = new DeadlineHeap<Entry<Item, Result>>("queued");
+  readonly #runningDeadlines = new DeadlineHeap<Entry<Item, Result>>("running");
   readonly #running = new Set<RunningBatch<Item, Result>>();
   readonly #counters = new Counters();
 

@@ -81,7 +81,7 @@ export const systemClock: Clock = {
       return timer;
     }
     // setTimeout holds a 32-bit number of milliseconds; a longer wait wakes early and is armed again by its owner.
-    timer.timeout = setTimeout(callback, Math.min(Math.ceil(delayMs), 0x7fffffff));
+    timer.timeout = setTimeout(callback, Math.min(Math.max(0, Math.ceil(delayMs)), 0x7fffffff));
     return timer;
   },
   cancel(handle) {

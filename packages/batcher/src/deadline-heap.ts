@@ -1,4 +1,8 @@
-import type { Entry, EntryState } from "./entry.ts";
+/** What has a deadline, as long as it is in some state. */
+export interface Timed {
+  readonly deadlineAtMs: number;
+  readonly state: string;
+}
 
 /** Below this many entries a sweep is not worth it. */
 const SWEEP_FLOOR = 64;
@@ -9,17 +13,17 @@ const SWEEP_FLOOR = 64;
  *
  * Invariant: every entry that was pushed and is still in `#state` is in the heap.
  */
-export class DeadlineHeap<Item, Result> {
-  readonly #state: EntryState;
-  #heap: Entry<Item, Result>[] = [];
+export class DeadlineHeap<Entry extends Timed> {
+  readonly #state: string;
+  #heap: Entry[] = [];
   #live = 0;
 
   /** Holds entries as long as they are in `state`. */
-  constructor(state: EntryState) {
+  constructor(state: Entry["state"]) {
     this.#state = state;
   }
 
-  push(entry: Entry<Item, Result>): void {
+  push(entry: Entry): void {
     this.#live += 1;
     this.#heap.push(entry);
     this.#siftUp(this.#heap.length - 1);
@@ -39,7 +43,7 @@ export class DeadlineHeap<Item, Result> {
     return this.peek()?.deadlineAtMs ?? Infinity;
   }
 
-  peek(): Entry<Item, Result> | undefined {
+  peek(): Entry | undefined {
     let first = this.#heap[0];
     while (first !== undefined && first.state !== this.#state) {
       this.#dropFirst();
@@ -55,11 +59,11 @@ export class DeadlineHeap<Item, Result> {
 
   #siftUp(start: number): void {
     const heap = this.#heap;
-    const entry = heap[start] as Entry<Item, Result>;
+    const entry = heap[start] as Entry;
     let at = start;
     while (at > 0) {
       const up = (at - 1) >> 1;
-      const above = heap[up] as Entry<Item, Result>;
+      const above = heap[up] as Entry;
       if (above.deadlineAtMs <= entry.deadlineAtMs) {
         break;
       }
@@ -86,7 +90,7 @@ export class DeadlineHeap<Item, Result> {
       if (right !== undefined && right.deadlineAtMs < left.deadlineAtMs) {
         down += 1;
       }
-      const below = heap[down] as Entry<Item, Result>;
+      const below = heap[down] as Entry;
       if (below.deadlineAtMs >= entry.deadlineAtMs) {
         break;
       }

@@ -1,0 +1,12 @@
+export { BatcherError } from "../batcher-error.ts";
+export type { BatcherErrorCode } from "../batcher-error.ts";
+export { RingConsumer } from "./ring-consumer.ts";
+export type { RingBatch, RingConsumerOptions, RingConsumerStats } from "./ring-consumer.ts";
+export { buryConsumer, buryProducer, closeRing, drainRing } from "./ring-control.ts";
+export { createSharedRing } from "./ring-memory.ts";
+export type { FieldSpec, FieldType, RingSchema, SharedRing, SharedRingOptions, SlotViews } from "./ring-memory.ts";
+export { RingPort } from "./ring-port.ts";
+export type { RingPortHandlers } from "./ring-port.ts";
+export { RingProducer } from "./ring-producer.ts";
+export type { RingProducerOptions, RingProducerStats, RingSubmitOptions } from "./ring-producer.ts";
+export { FULL } from "./ring-protocol.ts";

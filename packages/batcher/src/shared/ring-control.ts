@@ -1,0 +1,29 @@
+import type { RingSchema, SharedRing } from "./ring-memory.ts";
+import { shapeOf } from "./ring-memory.ts";
+import { buryProducer as bury, CLOSED, CONSUMER_GONE, DRAINING, raiseLifecycle } from "./ring-protocol.ts";
+
+/** Producers take nothing new; the consumer runs what is in and then ends. Any thread may call it. */
+export function drainRing<Schema extends RingSchema>(ring: SharedRing<Schema>): void {
+  raiseLifecycle(new Int32Array(ring.control), shapeOf(ring), DRAINING);
+}
+
+/** Ends a ring at once: items in it reject with `closed`. Any thread may call it. */
+export function closeRing<Schema extends RingSchema>(ring: SharedRing<Schema>): void {
+  raiseLifecycle(new Int32Array(ring.control), shapeOf(ring), CLOSED);
+}
+
+/**
+ * To be called when the consumer's thread has ended, from the `exit` event of its worker: all items reject with
+ * `consumer_gone`. A ring whose consumer is gone is of no more use.
+ */
+export function buryConsumer<Schema extends RingSchema>(ring: SharedRing<Schema>): void {
+  raiseLifecycle(new Int32Array(ring.control), shapeOf(ring), CONSUMER_GONE);
+}
+
+/**
+ * To be called when a producer's thread has ended without `leave`, from the `exit` event of its worker: the ring does not
+ * wait for what it had begun. Never for one that may still write.
+ */
+export function buryProducer<Schema extends RingSchema>(ring: SharedRing<Schema>, id: number): void {
+  bury(new Int32Array(ring.control), shapeOf(ring), id);
+}

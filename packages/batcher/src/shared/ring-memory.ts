@@ -1,0 +1,184 @@
+import { BatcherError } from "../batcher-error.ts";
+import type { RingShape } from "./ring-protocol.ts";
+import { controlWords, initialize, MAX_PRODUCERS, MAX_ROWS } from "./ring-protocol.ts";
+
+/** The typed array of each element type that a field may have. */
+export interface FieldArrays {
+  readonly float64: Float64Array<SharedArrayBuffer>;
+  readonly float32: Float32Array<SharedArrayBuffer>;
+  readonly int32: Int32Array<SharedArrayBuffer>;
+  readonly uint32: Uint32Array<SharedArrayBuffer>;
+  readonly int16: Int16Array<SharedArrayBuffer>;
+  readonly uint16: Uint16Array<SharedArrayBuffer>;
+  readonly int8: Int8Array<SharedArrayBuffer>;
+  readonly uint8: Uint8Array<SharedArrayBuffer>;
+}
+
+export type FieldType = keyof FieldArrays;
+
+const ARRAYS: {
+  readonly [Type in FieldType]: {
+    readonly BYTES_PER_ELEMENT: number;
+    new (buffer: SharedArrayBuffer, offset: number, length: number): FieldArrays[Type];
+  };
+} = {
+  float64: Float64Array,
+  float32: Float32Array,
+  int32: Int32Array,
+  uint32: Uint32Array,
+  int16: Int16Array,
+  uint16: Uint16Array,
+  int8: Int8Array,
+  uint8: Uint8Array,
+};
+
+/** One field of an item: an element type and the dimensions of one row, `[]` for a single element. */
+export interface FieldSpec {
+  readonly type: FieldType;
+  readonly shape: readonly number[];
+}
+
+/** The fields of an item by name. Producers write the inputs, the consumer the outputs. */
+export interface RingSchema {
+  readonly inputs: Readonly<Record<string, FieldSpec>>;
+  readonly outputs: Readonly<Record<string, FieldSpec>>;
+}
+
+export interface SharedRingOptions<Schema extends RingSchema = RingSchema> {
+  readonly schema: Schema;
+  /** Rows of a slot: the largest batch. At most 32,767. */
+  readonly maxBatchSize: number;
+  /** Batches that may be filled, run and read at a time. A power of two from 2. Default 4. */
+  readonly slots?: number;
+  /** Producers that may ever join, at most 31. Default 8. */
+  readonly maxProducers?: number;
+}
+
+/** A slot's arrays: `maxBatchSize` rows of each field, row-major. */
+export interface SlotViews<Schema extends RingSchema> {
+  readonly inputs: { readonly [Name in keyof Schema["inputs"]]: FieldArrays[Schema["inputs"][Name]["type"]] };
+  readonly outputs: { readonly [Name in keyof Schema["outputs"]]: FieldArrays[Schema["outputs"][Name]["type"]] };
+}
+
+/** What another thread needs to take part: send it with `postMessage` or in `workerData`. */
+export interface SharedRing<Schema extends RingSchema = RingSchema> {
+  readonly schema: Schema;
+  readonly slots: number;
+  readonly maxProducers: number;
+  readonly maxBatchSize: number;
+  readonly control: SharedArrayBuffer;
+  readonly data: SharedArrayBuffer;
+}
+
+/** Fields start at a cache line, and so suit any vector load. */
+const ALIGNMENT_BYTES = 64;
+/** Room for the message of a failed batch. */
+const MESSAGE_BYTES = 512;
+
+/** Makes a ring: two buffers of shared memory, ready for one consumer and the producers. */
+export function createSharedRing<const Schema extends RingSchema>(
+  options: SharedRingOptions<Schema>,
+): SharedRing<Schema> {
+  const { schema, maxBatchSize, slots = 4, maxProducers = 8 } = options;
+  const problems: string[] = [];
+  if (!Number.isInteger(maxBatchSize) || maxBatchSize < 1 || maxBatchSize > MAX_ROWS) {
+    problems.push(`maxBatchSize: expected a whole number from 1 to ${MAX_ROWS}, received ${String(maxBatchSize)}`);
+  }
+  if (!Number.isInteger(slots) || slots < 2 || slots > 1024 || (slots & (slots - 1)) !== 0) {
+    problems.push(`slots: expected a power of two from 2 to 1024, received ${String(slots)}`);
+  }
+  if (!Number.isInteger(maxProducers) || maxProducers < 1 || maxProducers > MAX_PRODUCERS) {
+    problems.push(`maxProducers: expected a whole number from 1 to ${MAX_PRODUCERS}, received ${String(maxProducers)}`);
+  }
+  for (const [name, field] of [...Object.entries(schema.inputs), ...Object.entries(schema.outputs)]) {
+    if (!Object.hasOwn(ARRAYS, field.type)) {
+      problems.push(`${name}: expected a type of ${Object.keys(ARRAYS).join(" | ")}, received ${field.type}`);
+    }
+    if (!field.shape.every((dimension) => Number.isSafeInteger(dimension) && dimension >= 1)) {
+      problems.push(`${name}: expected a shape of whole numbers from 1, received [${field.shape.join(", ")}]`);
+    }
+  }
+  if (problems.length > 0) {
+    throw new BatcherError("invalid_options", `invalid ring options: ${problems.join("; ")}`);
+  }
+  const shape: RingShape = { slots, producers: maxProducers, rows: maxBatchSize };
+  const control = new SharedArrayBuffer(controlWords(shape) * Int32Array.BYTES_PER_ELEMENT);
+  initialize(new Int32Array(control), shape);
+  const data = new SharedArrayBuffer(slots * slotBytes(schema, maxBatchSize));
+  return { schema, slots, maxProducers, maxBatchSize, control, data };
+}
+
+/** A slot's memory as one thread sees it. */
+export interface SlotMemory<Schema extends RingSchema> {
+  readonly views: SlotViews<Schema>;
+  /** At the first row of each request its size; 0 elsewhere. */
+  readonly sizes: Int32Array;
+  /** At the first row of each request when it came, milliseconds since the epoch. */
+  readonly arrivals: Float64Array;
+  /** Why the batch failed: a length in the first two bytes, then UTF-8. */
+  readonly message: Uint8Array;
+}
+
+export function shapeOf(ring: SharedRing): RingShape {
+  return { slots: ring.slots, producers: ring.maxProducers, rows: ring.maxBatchSize };
+}
+
+export function mapSlots<Schema extends RingSchema>(ring: SharedRing<Schema>): SlotMemory<Schema>[] {
+  const { schema, data, maxBatchSize } = ring;
+  return Array.from({ length: ring.slots }, (_, slot) => {
+    let offset = slot * slotBytes(schema, maxBatchSize);
+    const take = <View>(make: (offset: number) => View, bytes: number): View => {
+      const view = make(offset);
+      offset += aligned(bytes);
+      return view;
+    };
+    const fields = (specs: Readonly<Record<string, FieldSpec>>): Record<string, unknown> =>
+      Object.fromEntries(
+        Object.entries(specs).map(([name, spec]) => {
+          const length = maxBatchSize * elementsOf(spec);
+          const View = ARRAYS[spec.type];
+          return [name, take((at) => new View(data, at, length), length * View.BYTES_PER_ELEMENT)];
+        }),
+      );
+    return {
+      sizes: take((at) => new Int32Array(data, at, maxBatchSize), maxBatchSize * 4),
+      arrivals: take((at) => new Float64Array(data, at, maxBatchSize), maxBatchSize * 8),
+      message: take((at) => new Uint8Array(data, at, MESSAGE_BYTES), MESSAGE_BYTES),
+      views: { inputs: fields(schema.inputs), outputs: fields(schema.outputs) } as unknown as SlotViews<Schema>,
+    };
+  });
+}
+
+function slotBytes(schema: RingSchema, rows: number): number {
+  let bytes = aligned(rows * 4) + aligned(rows * 8) + aligned(MESSAGE_BYTES);
+  for (const spec of [...Object.values(schema.inputs), ...Object.values(schema.outputs)]) {
+    bytes += aligned(rows * elementsOf(spec) * ARRAYS[spec.type].BYTES_PER_ELEMENT);
+  }
+  return bytes;
+}
+
+function elementsOf(spec: FieldSpec): number {
+  return spec.shape.reduce((product, dimension) => product * dimension, 1);
+}
+
+function aligned(bytes: number): number {
+  return Math.ceil(bytes / ALIGNMENT_BYTES) * ALIGNMENT_BYTES;
+}
+
+/** Milliseconds since the epoch, with a fraction, on a clock that all threads share and that does not jump. */
+export function sharedNowMs(): number {
+  return performance.timeOrigin + performance.now();
+}
+
+export function writeMessage(into: Uint8Array, text: string): void {
+  // TextEncoder may refuse to write into shared memory.
+  const bytes = new TextEncoder().encode(text).subarray(0, into.length - 2);
+  into[0] = bytes.length & 0xff;
+  into[1] = bytes.length >>> 8;
+  into.set(bytes, 2);
+}
+
+export function readMessage(from: Uint8Array): string {
+  const length = (from[0] as number) | ((from[1] as number) << 8);
+  return new TextDecoder().decode(from.slice(2, 2 + length));
+}

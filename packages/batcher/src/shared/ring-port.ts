@@ -1,0 +1,245 @@
+import { BatcherError } from "../batcher-error.ts";
+import { KeepAlive } from "./keep-alive.ts";
+import type { RingSchema, SharedRing, SlotMemory, SlotViews } from "./ring-memory.ts";
+import { mapSlots, readMessage, shapeOf, sharedNowMs } from "./ring-memory.ts";
+import type { RingShape } from "./ring-protocol.ts";
+import {
+  abandon,
+  buryProducer,
+  CLOSED,
+  commit,
+  CONSUMER_GONE,
+  DRAINING,
+  FULL,
+  isFullAt,
+  join,
+  LIFECYCLE,
+  OPEN,
+  OPEN_SEQUENCE,
+  PUBLISHED,
+  release,
+  reserve,
+  rowOfPlace,
+  slotAt,
+  slotOfPlace,
+  STATUS,
+  STATUS_OK,
+} from "./ring-protocol.ts";
+
+export interface RingPortHandlers {
+  /**
+   * The batch of this slot is over: read the outputs of your rows now, the slot is used again after this returns. With
+   * an error, the batch failed and there are no outputs. Called once for each batch in which this port has rows.
+   */
+  onPublished(slot: number, error: BatcherError | undefined): void;
+  /** After `awaitRoom`: there may be room. */
+  onRoom?(): void;
+  /** The ring has ended: nothing will be published any more. */
+  onEnded?(error: BatcherError): void;
+}
+
+/**
+ * One thread's end of a ring for producers, without promises: nothing is allocated for an item, and places are integers.
+ * For each item: `reserve`, write the inputs into its rows, `commit`. `RingProducer` is the comfortable form.
+ */
+export class RingPort<Schema extends RingSchema> {
+  /** Number of this producer in the ring: `buryProducer(ring, id)` when its thread is gone. */
+  readonly id: number;
+  readonly maxBatchSize: number;
+  readonly #shape: RingShape;
+  readonly #control: Int32Array<SharedArrayBuffer>;
+  readonly #slots: SlotMemory<Schema>[];
+  readonly #handlers: RingPortHandlers;
+  readonly #keepAlive = new KeepAlive();
+  /** Whether this port waits for the results of a slot's present batch. */
+  readonly #waits: boolean[];
+  #waitsFor = 0;
+  #awaitsRoom = false;
+  #left = false;
+  #toldEnded = false;
+
+  /** Joins the ring. Throws `overloaded` when `maxProducers` have joined before. */
+  constructor(ring: SharedRing<Schema>, handlers: RingPortHandlers) {
+    this.#shape = shapeOf(ring);
+    this.#control = new Int32Array(ring.control);
+    this.#slots = mapSlots(ring);
+    this.#handlers = handlers;
+    this.#waits = Array.from({ length: ring.slots }, () => false);
+    this.maxBatchSize = ring.maxBatchSize;
+    this.id = join(this.#control, this.#shape);
+    if (this.id < 0) {
+      const limit = ring.maxProducers;
+      const message = `the ring has as many producers as it can: maxProducers is ${limit}`;
+      throw new BatcherError("overloaded", message, { limitName: "maxProducers", limit, current: limit });
+    }
+  }
+
+  /** Why nothing can be submitted, if so. */
+  get ended(): BatcherError | undefined {
+    if (this.#left) {
+      return new BatcherError("closed", "the producer has left the ring");
+    }
+    switch (Atomics.load(this.#control, LIFECYCLE)) {
+      case OPEN:
+        return undefined;
+      case DRAINING:
+        return new BatcherError("draining", "the ring is draining and takes no new items");
+      case CONSUMER_GONE:
+        return new BatcherError("consumer_gone", "the thread that runs the ring's batches is gone");
+      default:
+        return new BatcherError("closed", "the ring is closed");
+    }
+  }
+
+  /**
+   * Takes `size` rows, from 1 to `maxBatchSize`, of the open batch. Returns their place, or `FULL`, -1. What was reserved
+   * must be committed before this thread waits for anything: the batch waits for it.
+   */
+  reserve(size: number): number {
+    const place = reserve(this.#control, this.#shape, this.id, size);
+    if (place !== FULL) {
+      const slot = slotOfPlace(place);
+      const memory = this.#slots[slot] as SlotMemory<Schema>;
+      const row = rowOfPlace(place);
+      memory.arrivals[row] = sharedNowMs();
+      Atomics.store(memory.sizes, row, size);
+      if (this.#waits[slot] === false) {
+        this.#awaitResults(slot);
+      }
+    }
+    return place;
+  }
+
+  slotOf(place: number): number {
+    return slotOfPlace(place);
+  }
+
+  rowOf(place: number): number {
+    return rowOfPlace(place);
+  }
+
+  /** The arrays of a slot; row `i` of a field with `n` elements a row starts at `i * n`. */
+  views(slot: number): SlotViews<Schema> {
+    return (this.#slots[slot] as SlotMemory<Schema>).views;
+  }
+
+  /** Says that the rows of a place are written. */
+  commit(place: number, size: number): void {
+    commit(this.#control, this.#shape, this.id, slotOfPlace(place), size);
+  }
+
+  /** Says that nobody waits for the rows of a place any more, before their batch is published: all such batches are not run. */
+  abandon(slot: number, size: number): void {
+    if (!this.#left) {
+      abandon(this.#control, this.#shape, slot, size);
+    }
+  }
+
+  /** After `reserve` found the ring full: `onRoom` is called once it may no longer be. */
+  awaitRoom(): void {
+    if (this.#awaitsRoom) {
+      return;
+    }
+    const sequence = Atomics.load(this.#control, OPEN_SEQUENCE);
+    const full = isFullAt(this.#control, this.#shape, sequence);
+    this.#awaitsRoom = true;
+    this.#hold();
+    const { async, value } = full
+      ? Atomics.waitAsync(this.#control, OPEN_SEQUENCE, sequence)
+      : { async: false as const, value: "not-equal" as const };
+    const again = (): void => {
+      if (!this.#awaitsRoom) {
+        return;
+      }
+      this.#awaitsRoom = false;
+      this.#letGo();
+      if (!this.#checkEnded()) {
+        this.#handlers.onRoom?.();
+      }
+    };
+    if (async) {
+      void value.then(again);
+    }
+    // Looked at after the wait began: who ends the ring tells those that wait then.
+    if (!async || Atomics.load(this.#control, LIFECYCLE) >= CLOSED) {
+      queueMicrotask(again);
+    }
+  }
+
+  /** Leaves the ring, which lives on for the others. Nothing more is called back. */
+  leave(): void {
+    if (!this.#left) {
+      this.#left = true;
+      this.#keepAlive.end();
+      // Between its calls nothing of a port is half done, so it can be taken for dead.
+      buryProducer(this.#control, this.#shape, this.id);
+    }
+  }
+
+  #awaitResults(slot: number): void {
+    this.#waits[slot] = true;
+    this.#hold();
+    const at = slotAt(this.#shape, slot) + PUBLISHED;
+    const before = Atomics.load(this.#control, at);
+    const check = (): void => {
+      if (this.#left || this.#waits[slot] === false) {
+        return;
+      }
+      if (Atomics.load(this.#control, at) !== before) {
+        this.#waits[slot] = false;
+        this.#letGo();
+        const failed = Atomics.load(this.#control, slotAt(this.#shape, slot) + STATUS) !== STATUS_OK;
+        const memory = this.#slots[slot] as SlotMemory<Schema>;
+        this.#handlers.onPublished(
+          slot,
+          failed ? new BatcherError("run_failed", readMessage(memory.message)) : undefined,
+        );
+        if (!this.#left) {
+          release(this.#control, this.#shape, this.id, slot);
+        }
+      } else if (!this.#checkEnded()) {
+        wait();
+      }
+    };
+    const wait = (): void => {
+      const { async, value } = Atomics.waitAsync(this.#control, at, before);
+      if (async) {
+        void value.then(check);
+      }
+      if (!async || Atomics.load(this.#control, LIFECYCLE) >= CLOSED) {
+        queueMicrotask(check);
+      }
+    };
+    wait();
+  }
+
+  /** Tells of the end of the ring; false while it may still publish. */
+  #checkEnded(): boolean {
+    if (this.#left) {
+      return true;
+    }
+    if (Atomics.load(this.#control, LIFECYCLE) < CLOSED) {
+      return false;
+    }
+    if (!this.#toldEnded) {
+      this.#toldEnded = true;
+      this.#keepAlive.end();
+      this.#handlers.onEnded?.(this.ended as BatcherError);
+    }
+    return true;
+  }
+
+  #hold(): void {
+    this.#waitsFor += 1;
+    if (this.#waitsFor === 1) {
+      this.#keepAlive.hold();
+    }
+  }
+
+  #letGo(): void {
+    this.#waitsFor -= 1;
+    if (this.#waitsFor === 0) {
+      this.#keepAlive.letGo();
+    }
+  }
+}

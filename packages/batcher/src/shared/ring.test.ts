@@ -1,0 +1,314 @@
+import { describe, expect, test } from "vitest";
+import type { RingBatch } from "./index.ts";
+import {
+  BatcherError,
+  buryConsumer,
+  buryProducer,
+  closeRing,
+  createSharedRing,
+  drainRing,
+  FULL,
+  RingConsumer,
+  RingPort,
+  RingProducer,
+} from "./index.ts";
+
+const schema = {
+  inputs: { x: { type: "float32", shape: [2] }, id: { type: "int32", shape: [] } },
+  outputs: { sum: { type: "float64", shape: [] } },
+} as const;
+
+type Schema = typeof schema;
+
+/** sum = x[0] + x[1] + id, for each row. */
+function run({ inputs, outputs, size }: RingBatch<Schema>): void {
+  for (let row = 0; row < size; row += 1) {
+    outputs.sum[row] = (inputs.x[row * 2] as number) + (inputs.x[row * 2 + 1] as number) + (inputs.id[row] as number);
+  }
+}
+
+/** Submits rows (a, b, id) and gives their sums. */
+function submit(
+  producer: RingProducer<Schema>,
+  rows: readonly (readonly [number, number, number])[],
+  options?: { signal?: AbortSignal; deadlineMs?: number },
+): Promise<number[]> {
+  return producer.submit(
+    rows.length,
+    ({ inputs }, row) => {
+      for (const [i, [a, b, id]] of rows.entries()) {
+        inputs.x[(row + i) * 2] = a;
+        inputs.x[(row + i) * 2 + 1] = b;
+        inputs.id[row + i] = id;
+      }
+    },
+    ({ outputs }, row, size) => [...outputs.sum.subarray(row, row + size)],
+    options,
+  );
+}
+
+async function code(promise: Promise<unknown>): Promise<string> {
+  try {
+    await promise;
+    return "ok";
+  } catch (error) {
+    return error instanceof BatcherError ? error.code : String(error);
+  }
+}
+
+/** Lets everything that other ends of the ring have to do be done: as many turns of the event loop as are certainly enough. */
+async function turns(): Promise<void> {
+  for (let i = 0; i < 20; i += 1) {
+    await new Promise<void>((resolve) => {
+      setImmediate(resolve);
+    });
+  }
+}
+
+describe("a ring", () => {
+  test("gives each caller the outputs of its own rows, over several batches and producers", async () => {
+    const ring = createSharedRing({ schema, maxBatchSize: 8, slots: 2 });
+    const producers = [new RingProducer(ring), new RingProducer(ring)];
+    const consumer = new RingConsumer(ring, { policy: "window", batchTimeoutMicros: 0 });
+    const served = consumer.serve(run);
+    const results = await Promise.all(
+      Array.from({ length: 100 }, (_, i) =>
+        submit(
+          producers[i % 2] as RingProducer<Schema>,
+          Array.from({ length: 1 + (i % 5) }, (__, j) => [i, j / 2, 1000 * i] as const),
+        ),
+      ),
+    );
+    for (const [i, sums] of results.entries()) {
+      expect(sums).toEqual(Array.from({ length: 1 + (i % 5) }, (_, j) => i + j / 2 + 1000 * i));
+    }
+    drainRing(ring);
+    await served;
+    expect(consumer.stats().batchedItems).toBe(100);
+    expect(consumer.stats().batchedSize).toBe(results.flat().length);
+    expect(producers.map((producer) => producer.stats().completedItems)).toEqual([50, 50]);
+  });
+
+  test("packs what fits into one batch, and pads it", async () => {
+    const ring = createSharedRing({ schema, maxBatchSize: 4 });
+    const producer = new RingProducer(ring);
+    const seen: [number, number, number, string][] = [];
+    const results = [3, 1, 2, 3].map((size) =>
+      submit(
+        producer,
+        Array.from({ length: size }, () => [1, 2, 3] as const),
+      ),
+    );
+    const consumer = new RingConsumer(ring, { policy: "window", batchTimeoutMicros: 0, allowedBatchSizes: [1, 2, 4] });
+    const served = consumer.serve((batch) => {
+      seen.push([batch.items, batch.size, batch.paddedSize, batch.flushReason]);
+      run(batch);
+    });
+    await Promise.all(results);
+    expect(seen).toEqual([
+      [2, 4, 4, "full"],
+      [1, 2, 2, "full"],
+      [1, 3, 4, "timeout"],
+    ]);
+    expect(consumer.stats()).toMatchObject({ batchedSize: 9, paddedSize: 10, batchedItems: 4 });
+    closeRing(ring);
+    await served;
+  });
+
+  test("lets items wait for room, in order, and refuses more than may wait", async () => {
+    const ring = createSharedRing({ schema, maxBatchSize: 1, slots: 2 });
+    const producer = new RingProducer(ring, { maxWaitingItems: 2 });
+    const results = [0, 1, 2, 3, 4].map((i) => submit(producer, [[i, 0, 0]]).catch((error: unknown) => error));
+    expect(producer.stats()).toMatchObject({ itemsInRing: 2, waitingItems: 2, refusedItems: 1 });
+    const order: number[] = [];
+    const consumer = new RingConsumer(ring);
+    const served = consumer.serve((batch) => {
+      order.push(batch.inputs.x[0] as number);
+      run(batch);
+    });
+    const settled = await Promise.all(results);
+    expect(settled.slice(0, 4)).toEqual([[0], [1], [2], [3]]);
+    expect(settled[4]).toMatchObject({
+      code: "overloaded",
+      limitName: "maxWaitingItems",
+      limit: 2,
+      current: 2,
+    });
+    expect(order).toEqual([0, 1, 2, 3]);
+    closeRing(ring);
+    await served;
+  });
+
+  test("fails the batch whose run throws, with the reason, and only that", async () => {
+    const ring = createSharedRing({ schema, maxBatchSize: 2 });
+    const producer = new RingProducer(ring);
+    const bad = [submit(producer, [[1, 0, 0]]), submit(producer, [[2, 0, 0]])].map((p) =>
+      p.catch((error: unknown) => error),
+    );
+    const good = submit(producer, [[3, 0, 0]]);
+    let runs = 0;
+    const consumer = new RingConsumer(ring);
+    const served = consumer.serve((batch) => {
+      runs += 1;
+      if (runs === 1) {
+        throw new Error("device on fire ☄");
+      }
+      run(batch);
+    });
+    for (const error of await Promise.all(bad)) {
+      expect(error).toMatchObject({ code: "run_failed", message: "the run of the batch failed: device on fire ☄" });
+    }
+    expect(await good).toEqual([3]);
+    expect(consumer.stats().failedBatches).toBe(1);
+    closeRing(ring);
+    await served;
+  });
+
+  test("does not run a batch that all callers have left, and rejects them at once", async () => {
+    const ring = createSharedRing({ schema, maxBatchSize: 2 });
+    const producer = new RingProducer(ring);
+    const controller = new AbortController();
+    const left = [1, 2].map((i) => code(submit(producer, [[i, 0, 0]], { signal: controller.signal })));
+    controller.abort();
+    expect(await Promise.all(left)).toEqual(["cancelled", "cancelled"]);
+    const stays = submit(producer, [[3, 0, 0]]);
+    let runs = 0;
+    const consumer = new RingConsumer(ring);
+    const served = consumer.serve((batch) => {
+      runs += 1;
+      run(batch);
+    });
+    expect(await stays).toEqual([3]);
+    expect(runs).toBe(1);
+    expect(consumer.stats().abandonedBatches).toBe(1);
+    closeRing(ring);
+    await served;
+  });
+
+  test("expires items in the ring and items that wait for room", async () => {
+    const ring = createSharedRing({ schema, maxBatchSize: 1, slots: 2 });
+    const producer = new RingProducer(ring);
+    const results = [1, 2, 3].map((i) => code(submit(producer, [[i, 0, 0]], { deadlineMs: 1 })));
+    expect(producer.stats()).toMatchObject({ itemsInRing: 2, waitingItems: 1 });
+    expect(await Promise.all(results)).toEqual(["deadline_exceeded", "deadline_exceeded", "deadline_exceeded"]);
+    expect(producer.stats()).toMatchObject({ itemsInRing: 0, waitingItems: 0, expiredItems: 3 });
+  });
+
+  test("drains: what is in is run, what comes is refused, and serve ends", async () => {
+    const ring = createSharedRing({ schema, maxBatchSize: 4 });
+    const producer = new RingProducer(ring);
+    const inside = submit(producer, [[1, 2, 3]]);
+    drainRing(ring);
+    expect(await code(submit(producer, [[1, 2, 3]]))).toBe("draining");
+    const consumer = new RingConsumer(ring, { policy: "window", batchTimeoutMicros: 1e6 });
+    await consumer.serve(run);
+    expect(await inside).toEqual([6]);
+    expect(consumer.stats().batches.drain).toBe(1);
+    expect(await code(submit(producer, [[1, 2, 3]]))).toBe("closed");
+  });
+
+  test.each([
+    { how: "closed", end: closeRing, expected: "closed" },
+    { how: "left by its consumer", end: buryConsumer, expected: "consumer_gone" },
+  ])("that is $how rejects what is in it, what waits, and what comes", async ({ end, expected }) => {
+    const ring = createSharedRing({ schema, maxBatchSize: 1, slots: 2 });
+    const producer = new RingProducer(ring);
+    const results = [1, 2, 3].map((i) => code(submit(producer, [[i, 0, 0]])));
+    end(ring);
+    expect(await Promise.all(results)).toEqual([expected, expected, expected]);
+    expect(await code(submit(producer, [[1, 0, 0]]))).toBe(expected);
+  });
+
+  test("goes on when a producer dies between reserve and commit", async () => {
+    const ring = createSharedRing({ schema, maxBatchSize: 4, slots: 2 });
+    const doomed = new RingPort(ring, { onPublished() {} });
+    const producer = new RingProducer(ring);
+    expect(doomed.reserve(2)).not.toBe(FULL);
+    const result = submit(producer, [[1, 2, 3]]);
+    const consumer = new RingConsumer(ring);
+    const sizes: number[] = [];
+    const served = consumer.serve((batch) => {
+      sizes.push(batch.size);
+      run(batch);
+    });
+    let settled = false;
+    void result.then(() => (settled = true));
+    await turns();
+    expect(settled).toBe(false);
+    buryProducer(ring, doomed.id);
+    expect(await result).toEqual([6]);
+    expect(sizes).toEqual([3]);
+    // The slot comes round again though the dead never released it.
+    for (let i = 0; i < 5; i += 1) {
+      expect(await submit(producer, [[i, 0, 0]])).toEqual([i]);
+    }
+    closeRing(ring);
+    await served;
+  });
+
+  test("goes on when a producer leaves with items in it", async () => {
+    const ring = createSharedRing({ schema, maxBatchSize: 1, slots: 2 });
+    const leaver = new RingProducer(ring);
+    const producer = new RingProducer(ring);
+    const left = [1, 2, 3].map((i) => code(submit(leaver, [[i, 0, 0]])));
+    leaver.leave();
+    expect(await Promise.all(left)).toEqual(["closed", "closed", "closed"]);
+    const result = submit(producer, [[4, 0, 0]]);
+    const consumer = new RingConsumer(ring);
+    const served = consumer.serve(run);
+    expect(await result).toEqual([4]);
+    expect(await code(submit(leaver, [[5, 0, 0]]))).toBe("closed");
+    closeRing(ring);
+    await served;
+  });
+
+  test("fails the item alone whose write or read throws", async () => {
+    const ring = createSharedRing({ schema, maxBatchSize: 4 });
+    const producer = new RingProducer(ring);
+    const fail = (): never => {
+      throw new Error("callback");
+    };
+    const bad = [producer.submit(1, fail, () => 0), producer.submit(1, () => {}, fail)].map((p) =>
+      p.catch((error: unknown) => error),
+    );
+    const good = submit(producer, [[1, 1, 1]]);
+    const served = new RingConsumer(ring).serve(run);
+    expect(await good).toEqual([3]);
+    const errors = await Promise.all(bad);
+    expect(errors[0]).toMatchObject({ code: "invalid_argument", message: "write threw", cause: new Error("callback") });
+    expect(errors[1]).toMatchObject({ code: "invalid_argument", message: "read threw", cause: new Error("callback") });
+    closeRing(ring);
+    await served;
+  });
+
+  test("refuses what it can never take", async () => {
+    const ring = createSharedRing({ schema, maxBatchSize: 4, maxProducers: 1 });
+    const producer = new RingProducer(ring);
+    const nothing = (): void => {};
+    expect(await code(producer.submit(5, nothing, nothing))).toBe("too_large");
+    expect(await code(producer.submit(0, nothing, nothing))).toBe("invalid_argument");
+    expect(await code(producer.submit(1, nothing, nothing, { deadlineMs: 0 }))).toBe("deadline_exceeded");
+    expect(await code(producer.submit(1, nothing, nothing, { signal: AbortSignal.abort() }))).toBe("cancelled");
+    expect(() => new RingProducer(ring)).toThrow("the ring has as many producers as it can: maxProducers is 1");
+  });
+
+  test.each([
+    [{ maxBatchSize: 0 }, "maxBatchSize: expected a whole number from 1 to 32767, received 0"],
+    [{ maxBatchSize: 32768 }, "maxBatchSize: expected a whole number from 1 to 32767, received 32768"],
+    [{ slots: 3 }, "slots: expected a power of two from 2 to 1024, received 3"],
+    [{ maxProducers: 32 }, "maxProducers: expected a whole number from 1 to 31, received 32"],
+  ])("of %o is refused", (options, message) => {
+    expect(() => createSharedRing({ schema, maxBatchSize: 4, ...options })).toThrow(
+      new BatcherError("invalid_options", `invalid ring options: ${message}`),
+    );
+  });
+
+  test("with a bad field is refused", () => {
+    expect(() =>
+      createSharedRing({
+        schema: { inputs: { x: { type: "text" as "uint8", shape: [0.5] } }, outputs: {} },
+        maxBatchSize: 4,
+      }),
+    ).toThrow("x: expected a type of float64 | float32");
+  });
+});

@@ -1,0 +1,93 @@
+import { parentPort, workerData } from "node:worker_threads";
+import { BatcherError, RingConsumer, RingProducer } from "@dlrm/batcher/shared";
+import type { ConsumerReport, ProducerReport, StressTask } from "./ring-stress.ts";
+import { stressOutput } from "./ring-stress.ts";
+
+const task = workerData as StressTask;
+parentPort?.postMessage(task.role === "consumer" ? consume(task) : await produce(task));
+
+function consume({ ring }: StressTask): ConsumerReport {
+  const consumer = new RingConsumer(ring);
+  consumer.serveBlocking(({ inputs, outputs, size }) => {
+    for (let row = 0; row < size; row += 1) {
+      outputs.y[row] = stressOutput(inputs.key[row] as number, inputs.x, row);
+    }
+  });
+  return { role: "consumer", stats: consumer.stats() };
+}
+
+async function produce({
+  ring,
+  items,
+  seed,
+  outstanding,
+  maxSize,
+  cancelShare,
+  expireShare,
+}: StressTask): Promise<ProducerReport> {
+  const producer = new RingProducer(ring);
+  let state = seed;
+  const random = (): number => {
+    state = (Math.imul(state, 1664525) + 1013904223) | 0;
+    return (state >>> 0) / 2 ** 32;
+  };
+  const outcomes: Record<string, number> = {};
+  let wrong = 0;
+  let settled = 0;
+  let next = 0;
+  const heapBytes: number[] = [];
+  const lane = async (): Promise<void> => {
+    while (next < items) {
+      const item = next;
+      next += 1;
+      if (item % Math.ceil(items / 8) === 0) {
+        heapBytes.push(process.memoryUsage().heapUsed);
+      }
+      const size = 1 + Math.floor(random() * maxSize);
+      const key = (Math.imul(seed, 31) + item) | 0;
+      const cancels = random() < cancelShare;
+      const controller = cancels ? new AbortController() : undefined;
+      const result = producer.submit(
+        size,
+        ({ inputs }, row) => {
+          for (let i = row; i < row + size; i += 1) {
+            inputs.key[i] = key;
+            for (let j = 0; j < 4; j += 1) {
+              inputs.x[i * 4 + j] = (key ^ (i - row)) + j;
+            }
+          }
+        },
+        ({ inputs, outputs }, row) => {
+          for (let i = row; i < row + size; i += 1) {
+            const expected = Array.from({ length: 4 }, (_, j) => (key ^ (i - row)) + j);
+            if (outputs.y[i] !== stressOutput(key, expected, 0) || inputs.key[i] !== key) {
+              return false;
+            }
+          }
+          return true;
+        },
+        { signal: controller?.signal, ...(random() < expireShare ? { deadlineMs: random() * 2 } : {}) },
+      );
+      if (controller !== undefined) {
+        if (random() < 0.5) {
+          controller.abort();
+        } else {
+          queueMicrotask(() => controller.abort());
+        }
+      }
+      try {
+        const right = await result;
+        wrong += right ? 0 : 1;
+        outcomes.ok = (outcomes.ok ?? 0) + 1;
+      } catch (error) {
+        const code = error instanceof BatcherError ? error.code : String(error);
+        outcomes[code] = (outcomes[code] ?? 0) + 1;
+      }
+      settled += 1;
+    }
+  };
+  await Promise.all(Array.from({ length: outstanding }, lane));
+  const stats = producer.stats();
+  producer.leave();
+  return { role: "producer", outcomes, wrong, settled, heapBytes, stats };
+}
