@@ -15,7 +15,7 @@ const PROBE: ModelSpec = {
 };
 
 /** This package's version. */
-export async function packageVersion(): Promise<string> {
+async function packageVersion(): Promise<string> {
   const manifest = JSON.parse(await readFile(new URL("../package.json", import.meta.url), "utf8")) as {
     version: string;
   };

@@ -4,7 +4,7 @@ const MAX_GROUP_DEPTH = 32;
 
 /** Wire types of the protobuf encoding. */
 export const VARINT = 0;
-export const FIXED64 = 1;
+const FIXED64 = 1;
 export const LENGTH_DELIMITED = 2;
 const START_GROUP = 3;
 const END_GROUP = 4;

@@ -22,15 +22,24 @@ afterAll(async () => {
 describe.each(["onnxruntime", "simulated"] as const)("with the device %s", (device) => {
   const network = device === "simulated" ? "simulated" : "network";
 
-  test.each(Object.entries(TRANSPORTS))("%s gets the reference's scores", async (_protocol, transport) => {
-    await using server = await startTestServer(bundle, { device, deviceThreads: 1 });
-    const client = createClient(PredictionService, transport(server.port));
-    for (const batch of [1, 2, 16, 64]) {
-      const request = exampleRequest(batch, batch);
-      const { outputs, version } = await client.predict({ model: "tiny", version: "3", inputs: inputsOf(request) });
-      expect(version).toBe("3");
-      await expectReferenceScores(bundle, request, scoresOf(outputs), network);
-    }
+  describe("over every protocol", () => {
+    let server: Awaited<ReturnType<typeof startTestServer>>;
+    beforeAll(async () => {
+      server = await startTestServer(bundle, { device, deviceThreads: 1 });
+    });
+    afterAll(async () => {
+      await server[Symbol.asyncDispose]();
+    });
+
+    test.each(Object.entries(TRANSPORTS))("%s gets the reference's scores", async (_protocol, transport) => {
+      const client = createClient(PredictionService, transport(server.port));
+      for (const batch of [1, 2, 16, 64]) {
+        const request = exampleRequest(batch, batch);
+        const { outputs, version } = await client.predict({ model: "tiny", version: "3", inputs: inputsOf(request) });
+        expect(version).toBe("3");
+        await expectReferenceScores(bundle, request, scoresOf(outputs), network);
+      }
+    });
   });
 
   test.each(["off", "window", "adaptive"] as const)(
