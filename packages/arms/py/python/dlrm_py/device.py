@@ -36,11 +36,15 @@ def open_device(
     bundle: Bundle,
     *,
     max_batch_size: int,
+    warm_up_examples: int,
     num_threads: int,
     compilation_cache_dir: str | None = None,
     on_progress: Callable[[str], None] = lambda _line: None,
 ) -> Device:
-    """The device of a platform, warmed up for every bucket up to ``max_batch_size``."""
+    """The device of a platform, for every bucket up to ``max_batch_size``.
+
+    Buckets up to ``warm_up_examples`` are compiled now, larger ones when they are first used.
+    """
     buckets = tuple(bucket for bucket in bundle.buckets if bucket <= max_batch_size)
     if not buckets:
         raise ValueError(
@@ -56,5 +60,5 @@ def open_device(
     device = JaxDevice(
         platform, bundle, buckets, num_threads=num_threads, compilation_cache_dir=compilation_cache_dir
     )
-    device.warm_up(on_progress)
+    device.warm_up(warm_up_examples, on_progress)
     return device

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from bisect import bisect_left
 from collections.abc import Callable
 from typing import Any
 
@@ -138,10 +139,13 @@ class JaxDevice:
 
         self._scores = self._jax.jit(scores)
 
-    def warm_up(self, on_progress: Callable[[str], None] = lambda _line: None) -> None:
-        """Compiles the network for each bucket and runs it once, so that no request waits for that."""
+    def warm_up(self, examples: int, on_progress: Callable[[str], None] = lambda _line: None) -> None:
+        """Compiles the network for each bucket up to that of ``examples`` and runs it, so that no request waits for it."""
+        last = self.buckets[min(bisect_left(self.buckets, examples), len(self.buckets) - 1)]
         for bucket in self.buckets:
-            on_progress(f"compiling the dense network for {bucket} of up to {self.buckets[-1]} examples")
+            if bucket > last:
+                break
+            on_progress(f"compiling the dense network for batches of {bucket} (of 1 to {last})")
             self.run(
                 aligned_zeros((bucket, self._spec.dense_features)),
                 aligned_zeros((bucket, len(self._spec.features), self._spec.embedding_dim)),

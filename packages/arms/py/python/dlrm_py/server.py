@@ -8,32 +8,29 @@ prepare_process()  # Before anything imports NumPy.
 
 import argparse  # noqa: E402
 import signal  # noqa: E402
-import socket  # noqa: E402
 import sys  # noqa: E402
 import threading  # noqa: E402
 import time  # noqa: E402
 from collections.abc import Callable, Sequence  # noqa: E402
-from concurrent.futures import ThreadPoolExecutor  # noqa: E402
 from dataclasses import dataclass  # noqa: E402
-
-import grpc  # noqa: E402
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc  # noqa: E402
 
 from dlrm_py.bundle import Bundle, BundleError, read_bundle  # noqa: E402
 from dlrm_py.device import PLATFORMS, Device, open_device  # noqa: E402
 from dlrm_py.embedding import EmbeddingTables, load_tables  # noqa: E402
+from dlrm_py.lifecycle import Listener, StartError, log  # noqa: E402
 from dlrm_py.predictor import Predictor  # noqa: E402
 from dlrm_py.request import Limits, RequestDecoder  # noqa: E402
-from dlrm_py.service import SERVICE_NAME, PredictionService, largest_message_bytes  # noqa: E402
+from dlrm_py.service import PredictionService, largest_message_bytes  # noqa: E402
 
 DEFAULT_NUM_THREADS = 8
 DEFAULT_MAX_BATCH_SIZE = 4096
+DEFAULT_WARM_UP_EXAMPLES = 256
 DEFAULT_DRAIN_SECONDS = 10.0
 PROGRESS_SECONDS = 2.0
 
 
-class StartError(Exception):
-    """The server cannot start; the message says why."""
+class Stopped(Exception):
+    """Asked to stop before the model was loaded."""
 
 
 @dataclass(frozen=True)
@@ -46,12 +43,9 @@ class ServerOptions:
     max_batch_size: int
     max_examples_per_request: int | None
     max_message_bytes: int | None
+    warm_up_examples: int
     drain_seconds: float
     compilation_cache_dir: str | None
-
-
-def log(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 def parse_options(arguments: Sequence[str] | None = None) -> ServerOptions:
@@ -92,6 +86,12 @@ def parse_options(arguments: Sequence[str] | None = None) -> ServerOptions:
         help="largest request message, bytes (default: what the largest request takes, in whole MiB)",
     )
     parser.add_argument(
+        "--warm-up-examples",
+        type=_at_least(1),
+        default=DEFAULT_WARM_UP_EXAMPLES,
+        help="batches of up to so many examples are compiled before serving, larger ones at first use (default: %(default)s)",
+    )
+    parser.add_argument(
         "--drain-timeout-ms",
         type=_at_least(0),
         default=int(DEFAULT_DRAIN_SECONDS * 1000),
@@ -108,6 +108,7 @@ def parse_options(arguments: Sequence[str] | None = None) -> ServerOptions:
         max_batch_size=options.max_batch_size,
         max_examples_per_request=options.max_examples_per_request,
         max_message_bytes=options.max_message_bytes,
+        warm_up_examples=options.warm_up_examples,
         drain_seconds=options.drain_timeout_ms / 1000,
         compilation_cache_dir=options.compilation_cache_dir,
     )
@@ -136,61 +137,16 @@ def resolve_limits(options: ServerOptions, bundle: Bundle) -> Limits:
     )
 
 
-def make_grpc_server(service: PredictionService, limits: Limits, num_threads: int) -> tuple[grpc.Server, health.HealthServicer]:
-    server = grpc.server(
-        ThreadPoolExecutor(num_threads, thread_name_prefix="handler"),
-        options=(
-            # One process owns the port: a second one is told so, instead of getting a share of the connections.
-            ("grpc.so_reuseport", 0),
-            ("grpc.max_receive_message_length", limits.max_message_bytes),
-            ("grpc.max_send_message_length", -1),
-        ),
-    )
-    server.add_registered_method_handlers(SERVICE_NAME, service.handlers())
-    health_servicer = health.HealthServicer(experimental_non_blocking=True, experimental_thread_pool=None)
-    health_pb2_grpc.add_HealthServicer_to_server(health_servicer, server)
-    return server, health_servicer
-
-
-def set_health(servicer: health.HealthServicer, *, serving: bool) -> None:
-    status = health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
-    for name in ("", SERVICE_NAME):
-        servicer.set(name, status)
-
-
-def bind(server: grpc.Server, host: str, port: int) -> int:
-    """Binds the port; raises StartError with the system's reason."""
-    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    try:
-        bound = server.add_insecure_port(address)
-    except RuntimeError as error:
-        raise StartError(f"cannot listen on {address}: {_bind_reason(host, port) or error}") from error
-    if bound == 0:
-        raise StartError(f"cannot listen on {address}: {_bind_reason(host, port) or 'unknown reason'}")
-    return bound
-
-
-def _bind_reason(host: str, port: int) -> str | None:
-    """Why a port cannot be bound, which gRPC does not say."""
-    try:
-        family, kind, protocol, _name, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        with socket.socket(family, kind, protocol) as probe:
-            probe.bind(address)
-    except OSError as error:
-        return error.strerror or str(error)
-    return None
-
-
 def load_model(
     options: ServerOptions, bundle: Bundle, limits: Limits, stop: threading.Event
 ) -> tuple[EmbeddingTables, Device]:
-    """Reads the tables and readies the device, saying how far it is; raises StartError if ``stop`` is set meanwhile."""
+    """Reads the tables and readies the device, saying how far it is; raises Stopped if ``stop`` is set meanwhile."""
     last_said = time.monotonic()
 
     def on_bytes(done: int, total: int) -> None:
         nonlocal last_said
         if stop.is_set():
-            raise StartError("stopped while the model was being loaded")
+            raise Stopped
         now = time.monotonic()
         if now - last_said >= PROGRESS_SECONDS and done < total:
             last_said = now
@@ -198,7 +154,7 @@ def load_model(
 
     def on_step(line: str) -> None:
         if stop.is_set():
-            raise StartError("stopped while the model was being loaded")
+            raise Stopped
         log(line)
 
     started = time.monotonic()
@@ -208,6 +164,7 @@ def load_model(
         options.platform,
         bundle,
         max_batch_size=limits.max_batch_size,
+        warm_up_examples=options.warm_up_examples,
         num_threads=options.num_threads,
         compilation_cache_dir=options.compilation_cache_dir,
         on_progress=on_step,
@@ -215,41 +172,39 @@ def load_model(
     return tables, device
 
 
-def run(options: ServerOptions) -> int:
+def run(options: ServerOptions) -> None:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: stop.set())
     bundle = read_bundle(options.bundle)
     limits = resolve_limits(options, bundle)
     service = PredictionService()
-    server, health_servicer = make_grpc_server(service, limits, options.num_threads)
-    set_health(health_servicer, serving=False)
-    port = bind(server, options.host, options.port)
-    server.start()
+    listener = Listener(service, max_message_bytes=limits.max_message_bytes, num_threads=options.num_threads)
+    port = listener.start(options.host, options.port)
     # From here on the port answers: health NOT_SERVING, predictions UNAVAILABLE, until the model is there.
     try:
         tables, device = load_model(options, bundle, limits, stop)
         decoder = RequestDecoder(bundle, limits)
         service.serve(bundle, decoder, Predictor(tables, device, decoder), limits, device.buckets)
-        set_health(health_servicer, serving=True)
+        listener.set_serving()
         log(f"device: {device.name}")
         print(f"serving {bundle.name} version {bundle.version} on {options.host}:{port}", flush=True)
         stop.wait()
         log("draining")
-        health_servicer.enter_graceful_shutdown()
+    except Stopped:
+        log("stopped while the model was being loaded")
     finally:
-        # Refuses new requests, answers those that are in, and cancels what is left after the drain time.
-        server.stop(options.drain_seconds).wait()
-    return 0
+        listener.drain(options.drain_seconds)
 
 
 def main() -> int:
     options = parse_options()
     try:
-        return run(options)
+        run(options)
     except (StartError, BundleError, ValueError) as error:
         log(f"dlrm_py.server: {error}")
         return 1
+    return 0
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from google.protobuf.message import DecodeError
 
 from dlrm_py.bundle import Bundle
 from dlrm_py.gen.dlrm.serving.v1 import prediction_pb2 as pb
+from dlrm_py.handler_pool import came_while_draining
 from dlrm_py.request import DecodedRequest, Limits, RequestDecoder, RequestError, check_model
 
 SERVICE_NAME = "dlrm.serving.v1.PredictionService"
@@ -66,6 +67,8 @@ class PredictionService:
         try:
             if scorer is None or self._decoder is None or self._bundle is None:
                 raise RequestError(grpc.StatusCode.UNAVAILABLE, "the server is starting: the model is being loaded")
+            if came_while_draining():
+                raise RequestError(grpc.StatusCode.UNAVAILABLE, "the server is draining: ask another one")
             request = self._decoder.decode(message)
             scores = scorer.score(request)
         except RequestError as error:

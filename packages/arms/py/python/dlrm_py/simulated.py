@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -30,12 +31,16 @@ class SimulatedDevice:
         *,
         fixed_seconds: float = FIXED_SECONDS,
         seconds_per_example: float = SECONDS_PER_EXAMPLE,
+        clock: Callable[[], float] = time.perf_counter,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.buckets = buckets
         self._w = w
         self._v = v
         self._fixed_seconds = fixed_seconds
         self._seconds_per_example = seconds_per_example
+        self._clock = clock
+        self._sleep = sleep
         self._busy = threading.Lock()
 
     @classmethod
@@ -52,11 +57,11 @@ class SimulatedDevice:
     def run(self, dense: npt.NDArray[np.float32], pooled: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         bucket = len(dense)
         with self._busy:
-            end = time.perf_counter() + self._fixed_seconds + self._seconds_per_example * bucket
+            end = self._clock() + self._fixed_seconds + self._seconds_per_example * bucket
             scores = simulated_scores(self._w, self._v, dense, pooled)
-            left = end - time.perf_counter()
+            left = end - self._clock()
             if left > 0:
-                time.sleep(left)
+                self._sleep(left)
         return scores
 
 
