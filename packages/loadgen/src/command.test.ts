@@ -59,6 +59,18 @@ describe("dlrm-loadgen", () => {
     await server.close();
   });
 
+  test("Ctrl-C also ends the wait for a server that says nothing", async () => {
+    const connected = Promise.withResolvers<void>();
+    const server = await startFakeServer(() => {}, { silent: true });
+    server.server.on("connection", () => connected.resolve());
+    const { child, ended } = start(`127.0.0.1:${server.port}`);
+    await connected.promise;
+    child.kill("SIGINT");
+    const { code, stderr } = await ended;
+    expect([code, stderr.includes("dlrm-loadgen: interrupted")]).toEqual([130, true]);
+    await server.close();
+  });
+
   test("load processes end when the command is killed", async () => {
     const loaded = Promise.withResolvers<void>();
     const server = await startFakeServer(({ connection, streamId }) => {

@@ -6,6 +6,9 @@ import { fetchServerModel } from "./model-metadata.ts";
 import { formatMs, formatProgress } from "./progress-line.ts";
 import { runLoad } from "./run-load.ts";
 
+/** Exit code after Ctrl-C, as a shell would give it. */
+export const INTERRUPTED = 130;
+
 /**
  * The `dlrm-loadgen` command. Returns its exit code: 0 after a valid run, 1 when the run failed or its verdict is
  * INVALID, 2 for wrong usage, 130 after Ctrl-C.
@@ -21,7 +24,8 @@ export async function runCommand(argv: readonly string[]): Promise<number> {
   try {
     const { options } = args;
     line.show(`asking ${options.host}:${options.port} for its model`);
-    const server = args.shape === undefined ? await fetchServerModel(options) : undefined;
+    const server =
+      args.shape === undefined ? await Promise.race([fetchServerModel(options), whenAborted(abort.signal)]) : undefined;
     const most = server?.maxExamplesPerRequest;
     if (most !== undefined && options.requestSize > most) {
       throw new LoadError(
@@ -47,7 +51,7 @@ export async function runCommand(argv: readonly string[]): Promise<number> {
     line.clear();
     if (error instanceof LoadError && error.code === "aborted") {
       console.error("dlrm-loadgen: interrupted");
-      return 130;
+      return INTERRUPTED;
     }
     console.error(`dlrm-loadgen: ${messageOf(error)}`);
     return error instanceof LoadError && error.code === "invalid_options" ? 2 : 1;
@@ -55,6 +59,12 @@ export async function runCommand(argv: readonly string[]): Promise<number> {
     process.off("SIGINT", interrupt);
     process.off("SIGTERM", interrupt);
   }
+}
+
+function whenAborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    signal.addEventListener("abort", () => reject(new LoadError("aborted", "interrupted")));
+  });
 }
 
 /** A line on stderr that is rewritten on a terminal, and printed as a new line elsewhere. */

@@ -2,6 +2,7 @@ import { type ChildProcess, fork } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { besideThis } from "./entry-file.ts";
 import { LoadError } from "./load-error.ts";
+import { inheritedNodeFlags } from "./node-flags.ts";
 import type { FromProcess, ToProcess } from "./process-messages.ts";
 
 /** How much of a load process's stderr an error message keeps. */
@@ -21,7 +22,7 @@ export class LoadChild {
 
   /** Starts a load process, on the CPUs of `cpus` by `taskset` when both are given. */
   constructor(pin: { readonly taskset: string; readonly cpus: string } | undefined) {
-    const nodeArgs = process.execArgv.filter((arg) => !arg.startsWith("--inspect"));
+    const nodeArgs = inheritedNodeFlags(process.execArgv);
     // Pinned from its first instruction on: threads that Node starts early would escape a later taskset.
     const child = fork(fileURLToPath(besideThis(import.meta.url, "load-process")), [], {
       ...(pin === undefined

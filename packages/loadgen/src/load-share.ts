@@ -37,6 +37,7 @@ export class LoadShare {
   readonly #schedule: Float64Array<SharedArrayBuffer> | undefined;
   readonly #channels: readonly Channel[];
   readonly pool: RequestPool;
+  #pacer: ThreadPacer | undefined;
   #loop: LoadLoop | undefined;
 
   private constructor(options: FilledLoadOptions, share: Share) {
@@ -65,6 +66,7 @@ export class LoadShare {
     const prepared = new LoadShare(options, share);
     try {
       await Promise.all(prepared.#channels.map((channel) => channel.open()));
+      if (prepared.#schedule !== undefined) prepared.#pacer = await ThreadPacer.prepare(prepared.#schedule);
     } catch (error) {
       prepared.close();
       throw error;
@@ -122,11 +124,12 @@ export class LoadShare {
   }
 
   #makeLoop(startMicros: number, parts: LoopParts): LoadLoop {
-    if (this.#schedule === undefined) return new ClosedLoop(this.#share.callers, parts);
     const schedule = this.#schedule;
+    const pacer = this.#pacer;
+    if (schedule === undefined || pacer === undefined) return new ClosedLoop(this.#share.callers, parts);
     for (let i = 0; i < schedule.length; i++) schedule[i] = (schedule[i] as number) + startMicros;
     const maxInFlight = Math.ceil(this.#options.maxInFlight / this.#share.parts);
-    return new OpenLoop({ schedule, maxInFlight, pacer: new ThreadPacer(schedule) }, parts);
+    return new OpenLoop({ schedule, maxInFlight, pacer }, parts);
   }
 }
 
