@@ -45,7 +45,7 @@ function pack(each: WorkspacePackage): string {
 
 function entries(each: WorkspacePackage): string[] {
   return Object.entries(each.manifest.exports)
-    .filter(([key, value]) => value !== null && !key.includes("*") && key !== "./package.json")
+    .filter(([key, value]) => value !== null && !key.includes("*") && !key.endsWith(".json"))
     .map(([key]) => each.name + key.slice(1));
 }
 
