@@ -1,18 +1,30 @@
-/** Buckets an octave: percentiles are right to a bucket of about 4 %. */
+/** Buckets an octave: a latency is known to within 1/32 of itself. */
 const PER_OCTAVE = 16;
-const OCTAVES = 30;
+const PER_OCTAVE_BITS = 4;
+const LARGEST_MICROS = 0x7fff_ffff;
+const BUCKETS = bucketOf(LARGEST_MICROS) + 1;
+
+/** Below 16 µs a bucket a microsecond, then 16 each octave; in integers, because a logarithm would cost more than all else. */
+function bucketOf(micros: number): number {
+  const octave = 31 - Math.clz32(micros) - PER_OCTAVE_BITS;
+  return octave <= 0 ? micros : octave * PER_OCTAVE + (micros >> octave);
+}
+
+/** The middle of a bucket. */
+function microsOf(bucket: number): number {
+  const octave = (bucket >> PER_OCTAVE_BITS) - 1;
+  return octave <= 0 ? bucket : (bucket - octave * PER_OCTAVE + 0.5) * 2 ** octave;
+}
 
 /**
  * A coarse count of latencies for the progress line: cheap to record, small to send once a second. Results never come
  * from here but from {@link LatencyHistogram}.
  */
 export class LiveLatency {
-  #counts = new Uint32Array(PER_OCTAVE * OCTAVES);
+  #counts = new Uint32Array(BUCKETS);
 
   record(micros: number): void {
-    const bucket = Math.floor(Math.log2(micros < 1 ? 1 : micros) * PER_OCTAVE);
-    const last = this.#counts.length - 1;
-    (this.#counts[bucket > last ? last : bucket] as number)++;
+    (this.#counts[bucketOf(micros > LARGEST_MICROS ? LARGEST_MICROS : micros < 0 ? 0 : micros | 0)] as number)++;
   }
 
   /** Takes the counts out as [bucket, count] pairs and starts anew. */
@@ -34,7 +46,7 @@ export function livePercentileMicros(
   let below = (total * percentile) / 100;
   for (const [bucket, count] of sorted) {
     below -= count;
-    if (below <= 0) return 2 ** ((bucket + 0.5) / PER_OCTAVE);
+    if (below <= 0) return microsOf(bucket);
   }
   return undefined;
 }
