@@ -130,6 +130,26 @@ describe.each(KERNELS_TO_TEST)("with the %s kernel, a store", (kernel) => {
     store.close();
   });
 
+  test("pools ragged bags", async () => {
+    const outOfVocabulary = { tables: { colours: { kind: "zero" } } } as const;
+    const store = await openEmbeddingStore({ safetensors: path }, { kernel, outOfVocabulary });
+    const plan = store.plan(features);
+    const output = new Float32Array(10);
+    // colours: [0, 9, 2] and []; shapes: [1] and [0, 1].
+    const ids = Int32Array.of(0, 9, 2, 1, 0, 1);
+    plan.gatherRagged(ids, Int32Array.of(3, 0, 1, 2), 2, output, 0);
+    expect(Array.from(output)).toEqual([101, 202, -1, -2, -3, 0, 0, -0.5, -1.75, -2.875]);
+    expect(store.outOfVocabularyCounts()).toEqual({ colours: 1 });
+    const refused = { feature: 1, example: 1, position: 1, id: 2 };
+    expect(
+      thrown(() => plan.gatherRagged(ids.with(5, 2), Int32Array.of(3, 0, 1, 2), 2, output, 0)).outOfVocabulary,
+    ).toEqual(refused);
+    for (const lengths of [Int32Array.of(3, 0, 1), Int32Array.of(3, 0, 1, 3), Int32Array.of(3, -1, 1, 2)]) {
+      expect(thrown(() => plan.gatherRagged(ids, lengths, 2, output, 0)).code).toBe("invalid_argument");
+    }
+    store.close();
+  });
+
   test("counts ids without a row where they are not refused", async () => {
     const outOfVocabulary = { tables: { colours: { kind: "zero" }, shapes: { kind: "modulo" } } } as const;
     const store = await openEmbeddingStore({ safetensors: path }, { kernel, outOfVocabulary });

@@ -4,7 +4,7 @@ import type { OutOfVocabularyId } from "./embedding-error.ts";
 import { attachSession, openSession } from "./kernel-choice.ts";
 import type { KernelChoice, SessionHandle } from "./kernel-choice.ts";
 import type { KernelPlan, KernelSession } from "./kernel.ts";
-import { checkIds, checkOutput, layOutPlan, locateId } from "./plan-layout.ts";
+import { checkIds, checkOutput, checkRagged, layOutPlan, locateId, locateRaggedId } from "./plan-layout.ts";
 import type { FeatureLayout, PlanFeature, PlanLayout } from "./plan-layout.ts";
 import { describeTables } from "./table-source.ts";
 import type { EmbeddingSource, OutOfVocabularyPolicies } from "./table-source.ts";
@@ -56,6 +56,11 @@ export interface GatherPlan {
    * Throws `out_of_vocabulary` or `invalid_argument` before any table memory is read and with nothing written.
    */
   gather(ids: Int32Array, batch: number, output: Float32Array, outputRow: number): void;
+  /**
+   * `gather` for bags of any length, in FBGEMM's words: `lengths` is `[features, batch]`, and `ids` (FBGEMM's `indices`) are packed in the
+   * same order, all bags of the first feature, then of the next. Hot sizes do not count here.
+   */
+  gatherRagged(ids: Int32Array, lengths: Int32Array, batch: number, output: Float32Array, outputRow: number): void;
   /**
    * Makes int32 ids of int64 ones, for `gather`: ids of rows stay, others become what the table's policy makes of them (`modulo` is
    * taken of the whole 64 bits). The first id that is refused, with `into` partly written; `undefined` if there is none.
@@ -263,8 +268,25 @@ class SessionPlan implements GatherPlan {
     checkIds(this.#layout, ids, batch);
     checkOutput(this.#layout, batch, output, outputRow);
     const at = this.#plan.gather(ids, batch, output, outputRow);
-    if (at >= 0) throw this.#refusal(ids, batch, at);
-    if (this.#lenient.length > 0) this.#count(ids, batch);
+    if (at >= 0) throw this.#refusal({ ...locateId(this.#layout, batch, at), id: ids[at] as number });
+    for (const { tableIndex, table, hotSize, hotBefore } of this.#lenient) {
+      this.#count(tableIndex, table, ids, batch * hotBefore, batch * (hotBefore + hotSize));
+    }
+  }
+
+  gatherRagged(ids: Int32Array, lengths: Int32Array, batch: number, output: Float32Array, outputRow: number): void {
+    this.#checkOpen();
+    checkRagged(this.#layout, ids, lengths, batch);
+    checkOutput(this.#layout, batch, output, outputRow);
+    const at = this.#plan.gatherRagged(ids, lengths, batch, output, outputRow);
+    if (at >= 0) throw this.#refusal({ ...locateRaggedId(lengths, batch, at), id: ids[at] as number });
+    if (this.#lenient.length === 0) return;
+    let start = 0;
+    for (const [f, { tableIndex, table }] of this.#layout.features.entries()) {
+      const end = lengths.subarray(f * batch, (f + 1) * batch).reduce((sum, length) => sum + length, start);
+      if (table.outOfVocabulary.kind !== "error") this.#count(tableIndex, table, ids, start, end);
+      start = end;
+    }
   }
 
   narrowIds(ids: BigInt64Array, batch: number, into: Int32Array): OutOfVocabularyId | undefined {
@@ -288,22 +310,20 @@ class SessionPlan implements GatherPlan {
     return undefined;
   }
 
-  #count(ids: Int32Array, batch: number): void {
-    for (const { tableIndex, table, hotSize, hotBefore } of this.#lenient) {
-      let count = 0;
-      for (let i = batch * hotBefore; i < batch * (hotBefore + hotSize); i++) {
-        if ((ids[i] as number) >>> 0 >= table.rows) count++;
-      }
-      this.#addCount(tableIndex, count);
+  /** Counts ids from `start` to `end` that have no row. */
+  #count(tableIndex: number, table: TableInfo, ids: Int32Array, start: number, end: number): void {
+    let count = 0;
+    for (let i = start; i < end; i++) {
+      if ((ids[i] as number) >>> 0 >= table.rows) count++;
     }
+    this.#addCount(tableIndex, count);
   }
 
   #addCount(tableIndex: number, count: number): void {
     this.#outOfVocabulary[tableIndex] = (this.#outOfVocabulary[tableIndex] ?? 0) + count;
   }
 
-  #refusal(ids: Int32Array, batch: number, at: number): EmbeddingError {
-    const place = { ...locateId(this.#layout, batch, at), id: ids[at] as number };
+  #refusal(place: OutOfVocabularyId): EmbeddingError {
     const table = this.#layout.features[place.feature]?.table;
     return new EmbeddingError(
       "out_of_vocabulary",

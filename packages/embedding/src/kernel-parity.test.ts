@@ -14,7 +14,7 @@ const POLICIES: readonly OutOfVocabularyPolicy[] = [
   { kind: "default-row", row: 2 },
   { kind: "modulo" },
 ];
-const DIMS = [1, 2, 3, 5, 7, 8, 15, 16, 17, 31, 33, 64, 100, 128, 129, 200, 257, 1024];
+const DIMS = [1, 3, 7, 8, 16, 17, 31, 33, 100, 128, 129, 257, 1024];
 const HOT_SIZES = [1, 0, 2, 3, 4, 5, 8, 9, 17, 100];
 
 type Open = (sources: readonly TableSource[]) => Promise<KernelSession>;

@@ -24,6 +24,11 @@ export interface KernelPlan {
   findOutOfVocabulary(ids: Int32Array, batch: number): number;
   /** Gathers and pools; -1, or the index into `ids` of the first id its table refuses, with nothing written. Arguments are checked. */
   gather(ids: Int32Array, batch: number, output: Float32Array, outputRow: number): number;
+  /**
+   * The same with bags of any length: `lengths` is `[features, batch]`, and ids are packed in the same order. Lengths are not negative and
+   * their sum is no more than there are ids.
+   */
+  gatherRagged(ids: Int32Array, lengths: Int32Array, batch: number, output: Float32Array, outputRow: number): number;
 }
 
 /** One thread's access to the tables of a store by one kernel. */

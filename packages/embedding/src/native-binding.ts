@@ -39,6 +39,7 @@ export interface NativeSession {
 export interface NativePlan {
   gatherRegistered(ids: number, batch: number, output: number, outputRow: number): number;
   gather(ids: Int32Array, batch: number, output: Float32Array, outputRow: number): number;
+  gatherRagged(ids: Int32Array, lengths: Int32Array, batch: number, output: Float32Array, outputRow: number): number;
   findOutOfVocabulary(ids: Int32Array, batch: number): number;
 }
 
@@ -56,7 +57,7 @@ export type NativeBindingResult =
   | { readonly whyNot: string; readonly causes: readonly Error[] };
 
 /** The version of the binding these sources are written for. */
-const BINDING_VERSION = 1;
+const BINDING_VERSION = 2;
 
 /** `linux-x64-gnu`, `linux-arm64-musl`, `darwin-arm64`, `win32-x64`, … */
 export function platformName(): string {

@@ -167,6 +167,10 @@ class NativeKernelPlan implements KernelPlan {
         : this.#plan.gather(ids, batch, output, outputRow),
     );
   }
+
+  gatherRagged(ids: Int32Array, lengths: Int32Array, batch: number, output: Float32Array, outputRow: number): number {
+    return checked(this.#plan.gatherRagged(ids, lengths, batch, output, outputRow));
+  }
 }
 
 /** A result of the library that is no mistake of ours. */

@@ -92,6 +92,45 @@ export function checkIds(layout: PlanLayout, ids: Int32Array, batch: number): vo
   }
 }
 
+/** Refuses lengths that are too few or negative, and ids that are fewer than lengths say. */
+export function checkRagged(layout: PlanLayout, ids: Int32Array, lengths: Int32Array, batch: number): void {
+  checkIds({ ...layout, idsPerExample: 0 }, ids, batch);
+  if (!(lengths instanceof Int32Array)) {
+    throw new EmbeddingError("invalid_argument", `lengths are ${describe(lengths)}, expected an Int32Array`);
+  }
+  const needed = layout.features.length * batch;
+  if (lengths.length < needed) {
+    throw new EmbeddingError(
+      "invalid_argument",
+      `lengths has ${lengths.length} elements, expected at least ${needed} (${layout.features.length} features × batch ${batch})`,
+    );
+  }
+  let sum = 0;
+  for (let i = 0; i < needed; i++) {
+    const length = lengths[i] as number;
+    if (length < 0) throw new EmbeddingError("invalid_argument", `length ${i} is ${length}, expected at least 0`);
+    sum += length;
+  }
+  if (sum > ids.length) {
+    throw new EmbeddingError(
+      "invalid_argument",
+      `ids has ${ids.length} elements, expected at least ${sum}, the sum of lengths`,
+    );
+  }
+}
+
+/** Where an index into packed ids belongs. */
+export function locateRaggedId(
+  lengths: Int32Array,
+  batch: number,
+  index: number,
+): { feature: number; example: number; position: number } {
+  let bag = 0;
+  let left = index;
+  while (left >= (lengths[bag] as number)) left -= lengths[bag++] as number;
+  return { feature: Math.floor(bag / batch), example: bag % batch, position: left };
+}
+
 /** Refuses an output that does not hold rows `outputRow` … `outputRow + batch - 1`. */
 export function checkOutput(layout: PlanLayout, batch: number, output: Float32Array, outputRow: number): void {
   if (!(output instanceof Float32Array)) {

@@ -14,26 +14,41 @@ export function createReferencePlan(layout: PlanLayout, tables: readonly SharedT
     return -1;
   }
 
+  function gatherRagged(
+    ids: Int32Array,
+    lengths: Int32Array,
+    batch: number,
+    output: Float32Array,
+    outputRow: number,
+  ): number {
+    let next = 0;
+    const bags = layout.features.flatMap((feature, f) =>
+      Array.from({ length: batch }, (_, example) => {
+        const first = next;
+        next += lengths[f * batch + example] as number;
+        const rows = Array.from(ids.subarray(first, next), (id) => resolveRow(feature.table, id));
+        return { feature, example, first, rows };
+      }),
+    );
+    for (const { first, rows } of bags) {
+      const refused = rows.indexOf(OUT_OF_VOCABULARY);
+      if (refused >= 0) return first + refused;
+    }
+    for (const { feature, example, rows } of bags) {
+      const kept = rows.filter((row) => row !== NO_ROW);
+      const sum = sumRows(tables[feature.tableIndex] as SharedTable, kept);
+      const pooled = feature.pooling === "mean" && kept.length > 0 ? sum.map((value) => value / kept.length) : sum;
+      output.set(pooled, (outputRow + example) * layout.outputWidth + feature.column);
+    }
+    return -1;
+  }
+
   return {
     findOutOfVocabulary,
+    gatherRagged,
     gather(ids, batch, output, outputRow) {
-      // Ids may be shared with other threads: what is checked must be what is used.
-      const ownIds = ids.slice(0, batch * layout.idsPerExample);
-      const refused = findOutOfVocabulary(ownIds, batch);
-      if (refused >= 0) return refused;
-      for (const feature of layout.features) {
-        for (let b = 0; b < batch; b++) {
-          const first = batch * feature.hotBefore + b * feature.hotSize;
-          const rows = Array.from(ownIds.subarray(first, first + feature.hotSize), (id) =>
-            resolveRow(feature.table, id),
-          );
-          const kept = rows.filter((row) => row !== NO_ROW);
-          const sum = sumRows(tables[feature.tableIndex] as SharedTable, kept);
-          const pooled = feature.pooling === "mean" && kept.length > 0 ? sum.map((value) => value / kept.length) : sum;
-          output.set(pooled, (outputRow + b) * layout.outputWidth + feature.column);
-        }
-      }
-      return -1;
+      const lengths = layout.features.flatMap(({ hotSize }) => Array.from({ length: batch }, () => hotSize));
+      return gatherRagged(ids, Int32Array.from(lengths), batch, output, outputRow);
     },
   };
 }

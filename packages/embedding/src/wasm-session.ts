@@ -82,7 +82,8 @@ class WasmPlan implements KernelPlan {
     const exampleBytes = 4 * (layout.outputWidth + layout.idsPerExample + layout.features.length);
     this.#examplesPerBlock = Math.max(1, Math.floor(BLOCK_BYTES / Math.max(1, exampleBytes)));
     const examples = this.#examplesPerBlock;
-    this.#endsAt = 4 * examples * layout.idsPerExample;
+    // Ragged bags need room for one address at least.
+    this.#endsAt = 4 * Math.max(1, examples * layout.idsPerExample);
     this.#outputAt = Math.ceil((this.#endsAt + 4 * examples * layout.features.length) / 64) * 64;
     this.#scratchBytes = this.#outputAt + 4 * examples * layout.outputWidth;
   }
@@ -114,6 +115,31 @@ class WasmPlan implements KernelPlan {
     return -1;
   }
 
+  gatherRagged(ids: Int32Array, lengths: Int32Array, batch: number, output: Float32Array, outputRow: number): number {
+    const own = ids.slice();
+    const ownLengths = lengths.slice(0, this.#layout.features.length * batch);
+    const refused = findInRagged(this.#layout, own, ownLengths, batch);
+    if (refused >= 0) return refused;
+    const views = this.#scratchViews();
+    const { outputWidth, features } = this.#layout;
+    const cursors: number[] = [];
+    let start = 0;
+    for (const f of features.keys()) {
+      cursors.push(start);
+      for (let b = 0; b < batch; b++) start += ownLengths[f * batch + b] as number;
+    }
+    for (let b = 0; b < batch; b++) {
+      for (const [f, feature] of features.entries()) {
+        const first = cursors[f] as number;
+        const end = first + (ownLengths[f * batch + b] as number);
+        cursors[f] = end;
+        this.#poolBag(views, feature, own, first, end, 0, this.#outputAt + 4 * feature.column);
+      }
+      output.set(views.outputOf(outputWidth), (outputRow + b) * outputWidth);
+    }
+    return -1;
+  }
+
   #poolFeature(
     views: ScratchViews,
     feature: FeatureLayout,
@@ -132,7 +158,7 @@ class WasmPlan implements KernelPlan {
       outputAt: this.#outputAt + 4 * feature.column,
     };
     if (parts.length > 1) {
-      this.#poolSplitFeature(views, parts, place);
+      this.#poolSplitFeature(views, place);
       return;
     }
     const part = parts[0] as WasmPart;
@@ -151,27 +177,42 @@ class WasmPlan implements KernelPlan {
     );
   }
 
-  /** Rows are in several memories: they are added one by one, each by its memory's instance, in the order of ids. */
-  #poolSplitFeature(views: ScratchViews, parts: readonly WasmPart[], place: FeaturePlace): void {
-    const { feature, first, examples, addressesAt } = place;
-    const { table, hotSize, pooling } = feature;
-    const rowsOfPart = (parts[0] as WasmPart).rows;
+  /** Rows are in several memories, so bags are pooled one by one. */
+  #poolSplitFeature(views: ScratchViews, place: FeaturePlace): void {
+    const { feature, first, examples, addressesAt, outputAt } = place;
     for (let b = 0; b < examples; b++) {
-      const outputAt = place.outputAt + b * this.#layout.outputWidth * 4;
-      let count = 0;
-      let shift = -0;
-      for (let h = 0; h < hotSize; h++) {
-        const row = resolveRow(table, this.#ids[first + b * hotSize + h] as number);
-        if (row < 0) continue;
-        const part = parts[Math.floor(row / rowsOfPart)] as WasmPart;
-        views.words[addressesAt >> 2] = part.byteOffset + (row - part.firstRow) * table.rowBytes;
-        const kernel = this.#kernels[part.memory] as WasmKernel;
-        shift = kernel.add[table.dtype](addressesAt, 1, outputAt, table.dim, count === 0 ? 1 : 0, shift);
-        count++;
-      }
-      if (count === 0) views.floats.fill(0, outputAt >> 2, (outputAt >> 2) + table.dim);
-      else this.#kernels[0]?.finish(outputAt, table.dim, shift, pooling === "mean" ? count : 1);
+      const start = first + b * feature.hotSize;
+      const to = outputAt + b * this.#layout.outputWidth * 4;
+      this.#poolBag(views, feature, this.#ids, start, start + feature.hotSize, addressesAt, to);
     }
+  }
+
+  /** Adds the rows of one bag one by one, each by its memory's instance, in the order of ids. */
+  #poolBag(
+    views: ScratchViews,
+    feature: FeatureLayout,
+    ids: Int32Array,
+    first: number,
+    end: number,
+    addressAt: number,
+    outputAt: number,
+  ): void {
+    const { table, tableIndex, pooling } = feature;
+    const parts = this.#placement.tables[tableIndex] as readonly WasmPart[];
+    const rowsOfPart = (parts[0] as WasmPart).rows;
+    let count = 0;
+    let shift = -0;
+    for (let i = first; i < end; i++) {
+      const row = resolveRow(table, ids[i] as number);
+      if (row < 0) continue;
+      const part = parts[Math.floor(row / rowsOfPart)] as WasmPart;
+      views.words[addressAt >> 2] = part.byteOffset + (row - part.firstRow) * table.rowBytes;
+      const kernel = this.#kernels[part.memory] as WasmKernel;
+      shift = kernel.add[table.dtype](addressAt, 1, outputAt, table.dim, count === 0 ? 1 : 0, shift);
+      count++;
+    }
+    if (count === 0) views.floats.fill(0, outputAt >> 2, (outputAt >> 2) + table.dim);
+    else this.#kernels[0]?.finish(outputAt, table.dim, shift, pooling === "mean" ? count : 1);
   }
 
   #copyIds(ids: Int32Array, batch: number): Int32Array {
@@ -228,6 +269,19 @@ class ScratchViews {
     }
     return view;
   }
+}
+
+/** Index of the first id that is refused. */
+function findInRagged(layout: PlanLayout, ids: Int32Array, lengths: Int32Array, batch: number): number {
+  let i = 0;
+  for (const [f, { table }] of layout.features.entries()) {
+    let end = i;
+    for (let b = 0; b < batch; b++) end += lengths[f * batch + b] as number;
+    for (; i < end; i++) {
+      if (resolveRow(table, ids[i] as number) === OUT_OF_VOCABULARY) return i;
+    }
+  }
+  return -1;
 }
 
 /** Writes the addresses of the rows of a feature's bags, and where each bag ends. */

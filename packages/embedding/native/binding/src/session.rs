@@ -47,6 +47,7 @@ pub struct Session {
 }
 
 /// The store with this id, used by one more thread; nothing if no thread uses it any more.
+#[cfg_attr(test, allow(dead_code))]
 #[napi(catch_unwind)]
 pub fn attach(id: f64) -> Option<Session> {
     let stores = STORES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -195,7 +196,7 @@ impl NativePlan {
             ids.zip(elements(output).and_then(|elements| elements.as_output()))
         };
         let Some((ids, output)) = places else { return BAD_ARRAY };
-        result_of(gather(store, &self.plan, &mut state.scratch, ids, batch as usize, output, output_row as usize))
+        result_of(gather(store, &self.plan, &mut state.scratch, ids, None, batch as usize, output, output_row as usize))
     }
 
     /// Gathers between any two arrays.
@@ -210,7 +211,32 @@ impl NativePlan {
             ids.zip(Elements::of(&env, &output).and_then(|elements| elements.as_output()))
         };
         let Some((ids, output)) = places else { return BAD_ARRAY };
-        result_of(gather(store, &self.plan, &mut state.scratch, ids, batch as usize, output, output_row as usize))
+        result_of(gather(store, &self.plan, &mut state.scratch, ids, None, batch as usize, output, output_row as usize))
+    }
+
+    /// Gathers bags of any lengths between any arrays.
+    #[napi(catch_unwind)]
+    pub fn gather_ragged(
+        &self,
+        env: Env,
+        ids: Unknown<'_>,
+        lengths: Unknown<'_>,
+        batch: u32,
+        output: Unknown<'_>,
+        output_row: u32,
+    ) -> f64 {
+        let state = &mut *self.state.borrow_mut();
+        let Some(store) = &state.store else { return CLOSED };
+        let elements = |array: &Unknown<'_>| Elements::of(&env, array);
+        // SAFETY: as in `gather`.
+        let places = unsafe {
+            let ids = elements(&ids).and_then(|elements| elements.as_ids());
+            let lengths = elements(&lengths).and_then(|elements| elements.as_ids());
+            ids.zip(lengths).zip(elements(&output).and_then(|elements| elements.as_output()))
+        };
+        let Some(((ids, lengths), output)) = places else { return BAD_ARRAY };
+        let (batch, output_row) = (batch as usize, output_row as usize);
+        result_of(gather(store, &self.plan, &mut state.scratch, ids, Some(lengths), batch, output, output_row))
     }
 
     /// The index of the first id that is refused.

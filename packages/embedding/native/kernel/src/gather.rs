@@ -15,7 +15,8 @@ pub enum Outcome {
     Done,
     /// The id at this index of `ids` is refused by its table; nothing was written (unless another thread changed ids meanwhile).
     OutOfVocabulary(usize),
-    /// `ids` is shorter than the batch needs, or the output than its rows; nothing was written.
+    /// `ids` or lengths are shorter than the batch needs, a length is negative, or the output has not all of its rows; nothing was
+    /// written.
     TooShort,
     /// The plan is of another store.
     WrongStore,
@@ -44,6 +45,8 @@ pub struct Scratch {
     prefetch_bytes: usize,
     addresses: Vec<*const u8>,
     cursors: Vec<usize>,
+    /// Lengths of bags, where they differ: those of the first feature, then of the next.
+    lengths: Vec<u32>,
     current: Block,
     next: Block,
 }
@@ -77,6 +80,7 @@ impl Scratch {
             prefetch_bytes: prefetch_bytes(),
             addresses: Vec::new(),
             cursors: Vec::new(),
+            lengths: Vec::new(),
             current: Block::default(),
             next: Block::default(),
         }
@@ -98,27 +102,48 @@ pub fn find_out_of_vocabulary(plan: &Plan, ids: &[AtomicI32], batch: usize) -> O
     if !fits(plan.ids_per_example, batch, ids.len()) {
         return Outcome::TooShort;
     }
-    for feature in &plan.features {
-        let first = batch * feature.hot_before;
-        let of_feature = &ids[first..first + batch * feature.hot_size];
+    let starts = plan.features.iter().map(|feature| batch * feature.hot_before);
+    find_refused(plan, ids, starts, batch * plan.ids_per_example)
+}
+
+/// The first id that is refused; each feature's ids stand from its start to the next one's.
+fn find_refused(plan: &Plan, ids: &[AtomicI32], starts: impl Iterator<Item = usize> + Clone, end: usize) -> Outcome {
+    let ends = starts.clone().skip(1).chain([end]);
+    for ((feature, start), end) in plan.features.iter().zip(starts).zip(ends) {
         let refused = |id: &AtomicI32| matches!(resolve(feature, id.load(Ordering::Relaxed)), Resolved::Refused);
-        if let Some(at) = of_feature.iter().position(refused) {
-            return Outcome::OutOfVocabulary(first + at);
+        if let Some(at) = ids[start..end].iter().position(refused) {
+            return Outcome::OutOfVocabulary(start + at);
         }
     }
     Outcome::Done
+}
+
+/// Where each feature's ids start, and the number of ids in all; `None` if a length is negative or they are more than `ids`.
+fn starts_of_ragged(features: usize, batch: usize, lengths: &[u32], ids: usize, starts: &mut Vec<usize>) -> Option<usize> {
+    let mut end = 0usize;
+    for feature in 0..features {
+        starts.push(end);
+        for &length in &lengths[feature * batch..(feature + 1) * batch] {
+            // A negative length is a large unsigned one: more than there are ids, in any case.
+            end = end.checked_add(length as usize).filter(|&end| end <= ids)?;
+        }
+    }
+    Some(end)
 }
 
 fn fits(width: usize, count: usize, len: usize) -> bool {
     width.checked_mul(count).is_some_and(|needed| needed <= len)
 }
 
-/// Pools a batch into rows `output_row …` of the output.
+/// Pools a batch into rows `output_row …` of the output. With `lengths` (`[features, batch]`), bags have those instead of the hot sizes,
+/// and `ids` are packed: all of the first feature, example after example, then of the next.
+#[allow(clippy::too_many_arguments)]
 pub fn gather(
     store: &Store,
     plan: &Plan,
     scratch: &mut Scratch,
     ids: &[AtomicI32],
+    lengths: Option<&[AtomicI32]>,
     batch: usize,
     output: OutputView,
     output_row: usize,
@@ -130,23 +155,43 @@ pub fn gather(
     if !rows_end.is_some_and(|rows| fits(plan.output_width, rows, output.len)) {
         return Outcome::TooShort;
     }
-    let checked = find_out_of_vocabulary(plan, ids, batch);
+    scratch.cursors.clear();
+    let ids_end = if let Some(lengths) = lengths {
+        if !fits(plan.features.len(), batch, lengths.len()) {
+            return Outcome::TooShort;
+        }
+        // Another thread may change lengths: what is checked must be what is used.
+        let lengths = &lengths[..plan.features.len() * batch];
+        scratch.lengths.clear();
+        scratch.lengths.extend(lengths.iter().map(|length| length.load(Ordering::Relaxed) as u32));
+        let features = plan.features.len();
+        match starts_of_ragged(features, batch, &scratch.lengths, ids.len(), &mut scratch.cursors) {
+            Some(end) => end,
+            None => return Outcome::TooShort,
+        }
+    } else {
+        if !fits(plan.ids_per_example, batch, ids.len()) {
+            return Outcome::TooShort;
+        }
+        scratch.cursors.extend(plan.features.iter().map(|feature| batch * feature.hot_before));
+        batch * plan.ids_per_example
+    };
+    let checked = find_refused(plan, ids, scratch.cursors.iter().copied(), ids_end);
     if checked != Outcome::Done || batch == 0 {
         return checked;
     }
     let version = store.version();
     scratch.addresses.clear();
-    scratch.cursors.clear();
-    scratch.cursors.extend(plan.features.iter().map(|feature| batch * feature.hot_before));
-    let examples_per_block = (BLOCK_ROWS / plan.ids_per_example.max(1)).clamp(1, batch);
+    let examples_per_block = (BLOCK_ROWS / (ids_end / batch).max(1)).clamp(1, batch);
     let row_bytes = plan.features.iter().map(|feature| feature.row_bytes).max().unwrap_or(1);
     let distance = if scratch.distance > 0 { scratch.distance } else { (scratch.prefetch_bytes / row_bytes).clamp(4, 512) };
 
     // Ids are read again here: another thread may have changed them since they were checked, and an address must come from a
     // checked id.
     let mut resolved_to = examples_per_block;
-    let Scratch { level, addresses, cursors, current, next, .. } = scratch;
-    if let Err(at) = resolve_block(plan, &version, ids, cursors, examples_per_block, addresses, current) {
+    let Scratch { level, addresses, cursors, lengths: own_lengths, current, next, .. } = scratch;
+    let lengths_of = |feature: usize, from: usize| lengths.map(|_| &own_lengths[feature * batch + from..(feature + 1) * batch]);
+    if let Err(at) = resolve_block(plan, &version, ids, |at| lengths_of(at, 0), cursors, examples_per_block, addresses, current) {
         return Outcome::OutOfVocabulary(at);
     }
     // SAFETY: Scratch has levels this CPU has only.
@@ -156,7 +201,8 @@ pub fn gather(
         let examples = resolved_to - from;
         // The next block's addresses follow this one's, so that prefetching goes on over the boundary.
         let next_examples = examples_per_block.min(batch - resolved_to);
-        if let Err(at) = resolve_block(plan, &version, ids, cursors, next_examples, addresses, next) {
+        let lengths = |at| lengths_of(at, resolved_to);
+        if let Err(at) = resolve_block(plan, &version, ids, lengths, cursors, next_examples, addresses, next) {
             return Outcome::OutOfVocabulary(at);
         }
         let mut start = 0;

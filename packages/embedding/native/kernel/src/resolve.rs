@@ -36,12 +36,14 @@ pub(crate) struct Block {
     pub rows: usize,
 }
 
-/// Appends the addresses of examples `from … to` to `addresses` and says where bags end. `cursors` are where each feature's next id
-/// stands. `Err` is the index of an id that is refused.
-pub(crate) fn resolve_block(
+/// Appends the addresses of the next `examples` to `addresses` and says where bags end. `cursors` are where each feature's next id
+/// stands, `lengths` those of the next examples' bags where they differ, one slice a feature. `Err` is the index of an id that is refused.
+#[allow(clippy::too_many_arguments)]
+pub(crate) fn resolve_block<'l>(
     plan: &Plan,
     version: &Version,
     ids: &[AtomicI32],
+    lengths: impl Fn(usize) -> Option<&'l [u32]>,
     cursors: &mut [usize],
     examples: usize,
     addresses: &mut Vec<*const u8>,
@@ -49,10 +51,12 @@ pub(crate) fn resolve_block(
 ) -> Result<(), usize> {
     let base = addresses.len();
     block.ends.clear();
-    for (feature, cursor) in plan.features.iter().zip(cursors) {
+    for (at, (feature, cursor)) in plan.features.iter().zip(cursors).enumerate() {
         let table = &version.tables[feature.table];
-        for _ in 0..examples {
-            let bag = &ids[*cursor..*cursor + feature.hot_size];
+        let lengths = lengths(at);
+        for example in 0..examples {
+            let length = lengths.map_or(feature.hot_size, |lengths| lengths[example] as usize);
+            let bag = &ids[*cursor..*cursor + length];
             for (position, id) in bag.iter().enumerate() {
                 match resolve(feature, id.load(Ordering::Relaxed)) {
                     // SAFETY: `resolve` gives rows of the table only.
@@ -61,7 +65,7 @@ pub(crate) fn resolve_block(
                     Resolved::Refused => return Err(*cursor + position),
                 }
             }
-            *cursor += feature.hot_size;
+            *cursor += length;
             block.ends.push((addresses.len() - base) as u32);
         }
     }

@@ -133,13 +133,16 @@ impl Simd for Scalar {
     unsafe fn prefetch(_from: *const u8) {}
 }
 
+/// 2^-24, the smallest binary16 above 0.
+const SMALLEST_F16: f32 = 1.0 / 16_777_216.0;
+
 /// A binary16 by its bits, exactly.
 pub(crate) fn f16_to_f32(bits: u16) -> f32 {
     let sign = u32::from(bits & 0x8000) << 16;
     let exponent = u32::from(bits >> 10 & 0x1f);
     let fraction = u32::from(bits & 0x3ff);
     match exponent {
-        0 => f32::from_bits(sign | (fraction as f32 * 2f32.powi(-24)).to_bits()),
+        0 => f32::from_bits(sign | (fraction as f32 * SMALLEST_F16).to_bits()),
         // Infinity, and NaN made quiet as hardware does.
         0x1f => f32::from_bits(sign | 0x7f80_0000 | fraction << 13 | if fraction == 0 { 0 } else { 0x40_0000 }),
         _ => f32::from_bits(sign | (exponent + 112) << 23 | fraction << 13),

@@ -26,8 +26,9 @@ fn half(bits: u16) -> f32 {
     let sign = if bits & 0x8000 == 0 { 1.0 } else { -1.0 };
     let fraction = f32::from(bits & 0x3ff);
     match bits >> 10 & 0x1f {
-        0 => sign * fraction * 2f32.powi(-24),
-        exponent => sign * (1.0 + fraction / 1024.0) * 2f32.powi(i32::from(exponent) - 15),
+        0 => sign * fraction / 16_777_216.0,
+        // A power of two by its bits.
+        exponent => sign * (1.0 + fraction / 1024.0) * f32::from_bits((u32::from(exponent) + 112) << 23),
     }
 }
 
@@ -115,7 +116,7 @@ fn run(store: &Store, plan: &Plan, scratch: &mut Scratch, ids: &[i32], batch: us
     let mut output = vec![7.0; rows * plan.output_width()];
     // SAFETY: `output` is not used until the call is over.
     let view = unsafe { OutputView::new(output.as_mut_ptr(), output.len()) };
-    (gather(store, plan, scratch, &atomics(ids), batch, view, 1), output)
+    (gather(store, plan, scratch, &atomics(ids), None, batch, view, 1), output)
 }
 
 const DTYPES: [Dtype; 5] = [Dtype::Float32, Dtype::Float16, Dtype::Bfloat16, Dtype::Int8, Dtype::Int4];
@@ -212,6 +213,50 @@ fn refuses_before_anything_is_written() {
         assert_eq!(outcome, Outcome::TooShort);
         assert!(output.iter().all(|&value| value == 7.0));
     }
+}
+
+#[test]
+fn ragged_bags_are_pooled_as_fixed_ones_of_their_lengths() {
+    let spec = spec("t", 50, 33, Dtype::Float32, Policy::Error);
+    let mut random = Random(3);
+    let bytes = random_rows(&spec, &mut random);
+    let store = store_of(&[(spec.clone(), bytes.clone())]);
+    let feature = |pooling| Feature { table: 0, hot_size: 0, pooling };
+    let poolings = [Pooling::Sum, Pooling::Mean];
+    let plan = Plan::new(&store, &poolings.map(feature)).unwrap();
+    let batch = if cfg!(miri) { 5 } else { 3000 };
+    let mut lengths = Vec::new();
+    let mut ids = Vec::new();
+    let mut expected = vec![7.0; (batch + 2) * 66];
+    for (at, &pooling) in poolings.iter().enumerate() {
+        for b in 0..batch {
+            let rows: Vec<u32> = (0..random.next() % 6).map(|_| random.next() % 50).collect();
+            let bag = expected_bag(&spec, &bytes, &rows, pooling);
+            expected[(b + 1) * 66 + at * 33..][..33].copy_from_slice(&bag);
+            lengths.push(rows.len() as i32);
+            ids.extend(rows.iter().map(|&row| row as i32));
+        }
+    }
+    let mut scratch = Scratch::new(Level::best());
+    let mut run = |ids: &[i32], lengths: &[i32]| {
+        let mut output = vec![7.0; (batch + 2) * 66];
+        // SAFETY: `output` is not used until the call is over.
+        let view = unsafe { OutputView::new(output.as_mut_ptr(), output.len()) };
+        let outcome = gather(&store, &plan, &mut scratch, &atomics(ids), Some(&atomics(lengths)), batch, view, 1);
+        (outcome, output)
+    };
+    assert_eq!(run(&ids, &lengths), (Outcome::Done, expected));
+    let untouched = vec![7.0; (batch + 2) * 66];
+    assert_eq!(run(&ids[1..], &lengths), (Outcome::TooShort, untouched.clone()));
+    assert_eq!(run(&ids, &lengths[1..]), (Outcome::TooShort, untouched.clone()));
+    for bad in [-1, i32::MIN, i32::MAX] {
+        let mut lengths = lengths.clone();
+        lengths[batch + 1] = bad;
+        assert_eq!(run(&ids, &lengths), (Outcome::TooShort, untouched.clone()));
+    }
+    let last = ids.len() - 1;
+    ids[last] = 50;
+    assert_eq!(run(&ids, &lengths), (Outcome::OutOfVocabulary(last), untouched));
 }
 
 #[test]
