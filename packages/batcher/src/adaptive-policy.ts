@@ -66,9 +66,9 @@ export class AdaptivePolicy implements FlushPolicy {
     return { flush: true, reason, maxItems: Infinity, maxSize };
   }
 
-  arrived(nowMs: number, size: number): void {
-    this.#meanSize += (size - this.#meanSize) * SIZE_FADE;
-    this.#returns.arrived(nowMs);
+  arrived(nowMs: number, items: number, size: number): void {
+    this.#meanSize += (size / items - this.#meanSize) * Math.min(1, items * SIZE_FADE);
+    this.#returns.arrived(nowMs, items);
   }
 
   answered(nowMs: number, items: number): void {

@@ -56,9 +56,9 @@ export class Counters {
   readonly delayCounts: number[] = Array.from({ length: DELAY_BINS }, () => 0);
   delaySumMs = 0;
 
-  delayed(delayMs: number): void {
+  delayed(delayMs: number, items: number): void {
     const bin = Math.min(DELAY_BINS - 1, 32 - Math.clz32(delayMs * 1000));
-    this.delayCounts[bin] = (this.delayCounts[bin] as number) + 1;
-    this.delaySumMs += delayMs;
+    this.delayCounts[bin] = (this.delayCounts[bin] as number) + items;
+    this.delaySumMs += delayMs * items;
   }
 }

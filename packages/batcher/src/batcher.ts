@@ -13,7 +13,7 @@ import type { FlushDecision, FlushPolicy, FlushReason } from "./flush-policy.ts"
 import { OffPolicy } from "./flush-policy.ts";
 import type { BatcherOptions, ResolvedOptions } from "./options.ts";
 import { resolveOptions } from "./options.ts";
-import { RunningBatch } from "./running-batch.ts";
+import { BatchView, RunningBatch } from "./running-batch.ts";
 import { SplitItem } from "./split-item.ts";
 import { WindowPolicy } from "./window-policy.ts";
 
@@ -50,7 +50,7 @@ export class Batcher<Item, Result> {
   readonly #queue: EntryQueue<Item, Result>;
   readonly #queuedDeadlines = new DeadlineHeap<Entry<Item, Result>>("queued");
   readonly #runningDeadlines = new DeadlineHeap<Entry<Item, Result>>("running");
-  readonly #running = new Set<RunningBatch<Item, Result>>();
+  #running: RunningBatch<Item, Result>[] = [];
   readonly #counters = new Counters();
 
   #state: "open" | "draining" | "closed" = "open";
@@ -59,6 +59,10 @@ export class Batcher<Item, Result> {
   #toFlush = 0;
   #roomSinceMs: number;
   #pumpScheduled = false;
+  /** When the first of the items came that the scheduled pump will see; valid iff one is scheduled. */
+  #tickMs = 0;
+  /** Items that came at one time and that the policy has not been told of. */
+  readonly #arrivals = { atMs: 0, items: 0, size: 0 };
   #waiting: (FlushDecision & { readonly flush: false }) | undefined;
   #waitTimer: TimerHandle;
   #waitTimerAtMs = Infinity;
@@ -135,7 +139,7 @@ export class Batcher<Item, Result> {
       }
       batch.abort(error);
     }
-    this.#running.clear();
+    this.#running = [];
     this.#stopWaiting();
     if (this.#deadlineTimerAtMs < Infinity) {
       this.#clock.cancel(this.#deadlineTimer);
@@ -153,7 +157,7 @@ export class Batcher<Item, Result> {
       queuedItems: this.#queue.items,
       queuedSize: this.#queue.size,
       oldestWaitMs: Math.max(0, nowMs - Math.min(nowMs, this.#queue.oldestArrivalMs())),
-      inFlightBatches: this.#running.size,
+      inFlightBatches: this.#running.length,
       queueDelay: { counts: [...delayCounts], sumMs: delaySumMs },
       cost: this.#cost.known
         ? { fixedMicros: this.#cost.fixedMs * 1000, perSizeMicros: this.#cost.perSizeMs * 1000 }
@@ -168,6 +172,15 @@ export class Batcher<Item, Result> {
     reject: (error: BatcherError) => void,
   ): void {
     this.#counters.submittedItems += 1;
+    if (options === NO_OPTIONS && this.#state === "open" && this.#options.sizeOf === undefined) {
+      // The most common call, without all that it cannot need.
+      const { maxEnqueuedItems, maxEnqueuedSize } = this.#options;
+      const queue = this.#queue;
+      if (queue.items < maxEnqueuedItems && queue.size < maxEnqueuedSize) {
+        this.#enqueue(new Entry(item, 1, 0, this.#tickNow(), resolve, reject, undefined));
+        return;
+      }
+    }
     const refused = this.#tryEnqueue(item, options, resolve, reject);
     if (refused !== undefined) {
       this.#counters.refusedItems += 1;
@@ -204,20 +217,24 @@ export class Batcher<Item, Result> {
       return new BatcherError("deadline_exceeded", `the deadline had passed ${-deadlineMs} ms before the item came`);
     }
 
-    const nowMs = this.#clock.now();
+    const nowMs = deadlineMs < Infinity ? this.#clock.now() : this.#tickNow();
     const deadlineAtMs = nowMs + deadlineMs;
     if (size <= this.#options.maxBatchSize) {
       const refused = this.#makeRoom(1, size, priority);
       if (refused !== undefined) {
         return refused;
       }
-      const entry = new Entry(item, size, priority, nowMs, deadlineAtMs, resolve, reject);
-      if (signal !== undefined) {
+      const extra =
+        signal === undefined && deadlineAtMs === Infinity
+          ? undefined
+          : { deadlineAtMs, unlisten: undefined as (() => void) | undefined, batch: undefined };
+      const entry = new Entry(item, size, priority, nowMs, resolve, reject, extra);
+      if (signal !== undefined && extra !== undefined) {
         const onAbort = (): void => this.#cancel(entry, signal);
         signal.addEventListener("abort", onAbort);
-        entry.unlisten = () => signal.removeEventListener("abort", onAbort);
+        extra.unlisten = () => signal.removeEventListener("abort", onAbort);
       }
-      this.#enqueue(entry, nowMs);
+      this.#enqueue(entry);
       return undefined;
     }
 
@@ -251,14 +268,14 @@ export class Batcher<Item, Result> {
           partSize,
           priority,
           nowMs,
-          deadlineAtMs,
           (result) => whole.resolvePart(i, result),
           (error) => whole.rejectPart(error),
+          { deadlineAtMs, unlisten: undefined, batch: undefined },
         ),
     );
     signal?.addEventListener("abort", onAbort);
     for (const entry of entries) {
-      this.#enqueue(entry, nowMs);
+      this.#enqueue(entry);
     }
     return undefined;
   }
@@ -356,7 +373,7 @@ export class Batcher<Item, Result> {
     // Room comes with the next batch that leaves the queue.
     const { maxBatchSize, maxInFlightBatches } = this.#options;
     const runMs = this.#cost.runMs(this.#sizes.atLeast(Math.min(this.#queue.size, maxBatchSize)));
-    const retryAfterMs = Math.max(1, Math.ceil(runMs / Math.min(maxInFlightBatches, this.#running.size || 1)));
+    const retryAfterMs = Math.max(1, Math.ceil(runMs / Math.min(maxInFlightBatches, this.#running.length || 1)));
     return new BatcherError("overloaded", `the queue is full: ${limitName} is ${limit}, and it holds ${current}`, {
       limitName,
       limit,
@@ -365,13 +382,26 @@ export class Batcher<Item, Result> {
     });
   }
 
-  #enqueue(entry: Entry<Item, Result>, nowMs: number): void {
+  /** The time, read once for all items that are submitted in one go. */
+  #tickNow(): number {
+    if (!this.#pumpScheduled) {
+      this.#tickMs = this.#clock.now();
+    }
+    return this.#tickMs;
+  }
+
+  #enqueue(entry: Entry<Item, Result>): void {
     const queue = this.#queue;
     queue.push(entry);
-    this.#policy.arrived(nowMs, entry.size);
+    if (entry.arrivedAtMs !== this.#arrivals.atMs) {
+      this.#tellArrivals();
+      this.#arrivals.atMs = entry.arrivedAtMs;
+    }
+    this.#arrivals.items += 1;
+    this.#arrivals.size += entry.size;
     if (entry.deadlineAtMs < Infinity) {
       this.#queuedDeadlines.push(entry);
-      this.#armDeadline(entry.deadlineAtMs, nowMs);
+      this.#armDeadline(entry.deadlineAtMs, entry.arrivedAtMs);
     }
     const waiting = this.#waiting;
     if (waiting !== undefined) {
@@ -380,8 +410,18 @@ export class Batcher<Item, Result> {
         return;
       }
     }
-    if (this.#running.size < this.#options.maxInFlightBatches) {
+    if (this.#running.length < this.#options.maxInFlightBatches) {
       this.#schedulePump();
+    }
+  }
+
+  /** Tells the policy what came at one time. */
+  #tellArrivals(): void {
+    const { atMs, items, size } = this.#arrivals;
+    if (items > 0) {
+      this.#policy.arrived(atMs, items, size);
+      this.#arrivals.items = 0;
+      this.#arrivals.size = 0;
     }
   }
 
@@ -398,8 +438,9 @@ export class Batcher<Item, Result> {
 
   #pump(): void {
     this.#stopWaiting();
+    this.#tellArrivals();
     const queue = this.#queue;
-    while (queue.items > 0 && this.#running.size < this.#options.maxInFlightBatches) {
+    while (queue.items > 0 && this.#running.length < this.#options.maxInFlightBatches) {
       const nowMs = this.#clock.now();
       const toFlush = this.#state === "draining" ? Infinity : this.#toFlush;
       if (toFlush > 0) {
@@ -451,8 +492,11 @@ export class Batcher<Item, Result> {
     const oldestArrivalMs = queue.oldestArrivalMs();
     const entries: Entry<Item, Result>[] = [];
     let size = 0;
+    /** Of the entries that came together and are counted together: when, and how many. */
+    let arrivedAtMs = nowMs;
+    let together = 0;
     for (let entry = queue.peek(nowMs); entry !== undefined; entry = queue.peek(nowMs)) {
-      if (entry.deadlineAtMs <= nowMs) {
+      if (entry.extra !== undefined && entry.extra.deadlineAtMs <= nowMs) {
         // Its timer is late; the last moment to notice is now.
         this.#expire(entry);
         continue;
@@ -462,17 +506,23 @@ export class Batcher<Item, Result> {
       }
       queue.remove(entry);
       entry.state = "running";
-      if (entry.deadlineAtMs < Infinity) {
+      if (entry.extra !== undefined && entry.extra.deadlineAtMs < Infinity) {
         this.#queuedDeadlines.left();
         this.#runningDeadlines.push(entry);
       }
-      this.#counters.delayed(nowMs - entry.arrivedAtMs);
+      if (entry.arrivedAtMs !== arrivedAtMs) {
+        this.#counters.delayed(nowMs - arrivedAtMs, together);
+        arrivedAtMs = entry.arrivedAtMs;
+        together = 0;
+      }
+      together += 1;
       size += entry.size;
       entries.push(entry);
     }
     if (entries.length === 0) {
       return 0;
     }
+    this.#counters.delayed(nowMs - arrivedAtMs, together);
     const paddedSize = this.#sizes.atLeast(size);
     this.#batches += 1;
     const batch = new RunningBatch<Item, Result>(entries, {
@@ -484,13 +534,16 @@ export class Batcher<Item, Result> {
       startedAtMs: nowMs,
       oldestWaitMs: nowMs - oldestArrivalMs,
       expectedRunMs: this.#cost.known ? this.#cost.runMs(paddedSize) : undefined,
-      inFlightBatches: this.#running.size + 1,
+      inFlightBatches: this.#running.length + 1,
       queuedItems: queue.items,
     });
-    for (const entry of entries) {
-      entry.batch = batch;
+    batch.place = this.#running.length;
+    for (const { extra } of entries) {
+      if (extra !== undefined) {
+        extra.batch = batch;
+      }
     }
-    this.#running.add(batch);
+    this.#running.push(batch);
     this.#counters.batches[reason] += 1;
     this.#counters.batchedSize += size;
     this.#counters.paddedSize += paddedSize;
@@ -506,7 +559,7 @@ export class Batcher<Item, Result> {
     }
     let outcome: PromiseLike<ArrayLike<Result | Error>> | ArrayLike<Result | Error>;
     try {
-      outcome = run(batch.view());
+      outcome = run(new BatchView<Item>(batch as RunningBatch<Item, unknown>));
     } catch (cause) {
       this.#failed(batch, new BatcherError("run_failed", "the run of the batch threw", { cause }));
       return;
@@ -542,7 +595,11 @@ export class Batcher<Item, Result> {
       const entry = entries[i] as Entry<Item, Result>;
       if (entry.state === "running") {
         const result = results[i] as Result | Error;
-        this.#leave(entry);
+        if (entry.extra === undefined) {
+          entry.state = "settled";
+        } else {
+          this.#leave(entry);
+        }
         if (result instanceof Error) {
           this.#counters.failedItems += 1;
           entry.reject(new BatcherError("run_failed", "the run gave an error for this item", { cause: result }));
@@ -580,13 +637,18 @@ export class Batcher<Item, Result> {
     const { info } = batch;
     const runMs = nowMs - info.startedAtMs;
     this.#cancelRunTimer(batch);
-    if (this.#running.size >= this.#options.maxInFlightBatches) {
+    if (this.#running.length >= this.#options.maxInFlightBatches) {
       this.#roomSinceMs = nowMs;
     }
-    this.#running.delete(batch);
+    const last = this.#running.pop() as RunningBatch<Item, Result>;
+    if (last !== batch) {
+      this.#running[batch.place] = last;
+      last.place = batch.place;
+    }
     if (error === undefined) {
       this.#cost.observe(info.paddedSize, runMs);
     }
+    this.#tellArrivals();
     this.#policy.answered(nowMs, info.items);
     this.#hook("onBatchEnd", info, runMs, error);
     return true;
@@ -617,7 +679,7 @@ export class Batcher<Item, Result> {
     if (entry.state === "settled") {
       return;
     }
-    const { batch } = entry;
+    const batch = entry.extra?.batch;
     this.#leave(entry);
     batch?.entryLeft();
     entry.reject(error);
@@ -635,11 +697,14 @@ export class Batcher<Item, Result> {
       this.#queue.remove(entry);
     }
     entry.state = "settled";
-    entry.batch = undefined;
-    if (entry.deadlineAtMs < Infinity) {
-      (wasQueued ? this.#queuedDeadlines : this.#runningDeadlines).left();
+    const { extra } = entry;
+    if (extra !== undefined) {
+      extra.batch = undefined;
+      extra.unlisten?.();
+      if (extra.deadlineAtMs < Infinity) {
+        (wasQueued ? this.#queuedDeadlines : this.#runningDeadlines).left();
+      }
     }
-    entry.unlisten?.();
   }
 
   #armDeadline(atMs: number, nowMs: number): void {
@@ -667,7 +732,7 @@ export class Batcher<Item, Result> {
   };
 
   #settleDrain(): void {
-    if (this.#drained !== undefined && this.#queue.items === 0 && this.#running.size === 0) {
+    if (this.#drained !== undefined && this.#queue.items === 0 && this.#running.length === 0) {
       this.#drained.resolve();
     }
   }

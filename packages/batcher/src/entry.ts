@@ -8,44 +8,49 @@ import type { BatcherError } from "./batcher-error.ts";
  */
 export type EntryState = "queued" | "running" | "settled";
 
-/** One item, or one part of a split item, on its way through the batcher. */
+/** What only an item has that may leave before its result is there. */
+export interface EntryExtra {
+  /** Infinity without a deadline. */
+  readonly deadlineAtMs: number;
+  /** Takes the listener off the caller's signal; valid iff a signal was given. */
+  unlisten: (() => void) | undefined;
+  /** The batch it is in; valid iff running. */
+  batch: { entryLeft(): void } | undefined;
+}
+
+/** One item, or one part of a split item, on its way through the batcher. Small: there may be a great many. */
 export class Entry<Item, Result> {
   readonly item: Item;
   readonly size: number;
   readonly priority: number;
   readonly arrivedAtMs: number;
-  /** Infinity without a deadline. */
-  readonly deadlineAtMs: number;
   state: EntryState = "queued";
   readonly resolve: (result: Result) => void;
   readonly reject: (error: BatcherError) => void;
-  /** Takes the listener off the caller's signal; valid iff a signal was given. */
-  unlisten: (() => void) | undefined;
-  /** The batch it is in; valid iff running. */
-  batch: { entryLeft(): void } | undefined;
+  readonly extra: EntryExtra | undefined;
   /** Neighbours in the queue's level; valid iff queued. */
-  previous: Entry<Item, Result> | undefined;
-  next: Entry<Item, Result> | undefined;
+  previous: Entry<Item, Result> | undefined = undefined;
+  next: Entry<Item, Result> | undefined = undefined;
 
   constructor(
     item: Item,
     size: number,
     priority: number,
     arrivedAtMs: number,
-    deadlineAtMs: number,
     resolve: (result: Result) => void,
     reject: (error: BatcherError) => void,
+    extra: EntryExtra | undefined,
   ) {
     this.item = item;
     this.size = size;
     this.priority = priority;
     this.arrivedAtMs = arrivedAtMs;
-    this.deadlineAtMs = deadlineAtMs;
     this.resolve = resolve;
     this.reject = reject;
-    this.unlisten = undefined;
-    this.batch = undefined;
-    this.previous = undefined;
-    this.next = undefined;
+    this.extra = extra;
+  }
+
+  get deadlineAtMs(): number {
+    return this.extra === undefined ? Infinity : this.extra.deadlineAtMs;
   }
 }

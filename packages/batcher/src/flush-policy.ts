@@ -39,8 +39,8 @@ export type FlushDecision =
 /** Decides when waiting items become a batch, and learns from what happens. */
 export interface FlushPolicy {
   decide(view: QueueView): FlushDecision;
-  /** An item has come. */
-  arrived(nowMs: number, size: number): void;
+  /** Items have come, `items` of them with this summed size at one time. */
+  arrived(nowMs: number, items: number, size: number): void;
   /** A batch of this many items is over, its items answered. */
   answered(nowMs: number, items: number): void;
 }

@@ -7,11 +7,13 @@ const HORIZON_MS = 2 ** (BINS / BINS_AN_OCTAVE) / 1000;
 const MAX_GROUPS = 8;
 /** What a group teaches fades by this with each later one. */
 const FADE = 0.95;
+/** Weights are brought down from here, long before they lose digits. */
+const HEAVY = 1e6;
 
 /** The items answered at one moment, whose callers may send their next. */
 interface Group {
-  readonly atMs: number;
-  readonly answered: number;
+  atMs: number;
+  answered: number;
   returned: number;
   readonly byDelay: Float64Array;
 }
@@ -25,21 +27,27 @@ interface Group {
  */
 export class ReturnModel {
   #groups: Group[] = [];
+  /** Groups to use again: their arrays are made once. */
+  readonly #spare: Group[] = [];
+  /** Sums over groups, the latest of which counts `#weight`, each one before it `FADE` times as much. */
   #answered = 0;
+  #weight = 1;
   readonly #byDelay = new Float64Array(BINS);
-  /** Share that is back by the end of each bin. */
+  /** Share that is back by the end of each bin; valid iff not `#stale`. */
   readonly #backBy = new Float64Array(BINS);
+  #stale = false;
 
-  arrived(nowMs: number): void {
-    const group = this.#groups[0];
-    if (group === undefined) {
-      return;
-    }
-    const i = binOf(nowMs - group.atMs);
-    group.byDelay[i] = (group.byDelay[i] as number) + 1;
-    group.returned += 1;
-    if (group.returned >= group.answered) {
-      this.#closeOldest();
+  arrived(nowMs: number, items: number): void {
+    let left = items;
+    for (let group = this.#groups[0]; group !== undefined && left > 0; group = this.#groups[0]) {
+      const returned = Math.min(left, group.answered - group.returned);
+      const i = binOf(nowMs - group.atMs);
+      group.byDelay[i] = (group.byDelay[i] as number) + returned;
+      group.returned += returned;
+      left -= returned;
+      if (group.returned >= group.answered) {
+        this.#closeOldest();
+      }
     }
   }
 
@@ -50,11 +58,16 @@ export class ReturnModel {
       }
       this.#closeOldest();
     }
-    this.#groups.push({ atMs: nowMs, answered: items, returned: 0, byDelay: new Float64Array(BINS) });
+    const group = this.#spare.pop() ?? { atMs: 0, answered: 0, returned: 0, byDelay: new Float64Array(BINS) };
+    group.atMs = nowMs;
+    group.answered = items;
+    group.returned = 0;
+    this.#groups.push(group);
   }
 
   /** Expected number of callers that come back after `nowMs` and by `untilMs`. */
   expected(nowMs: number, untilMs: number): number {
+    this.#refresh();
     let sum = 0;
     for (const group of this.#groups) {
       const back = this.#shareBack(nowMs - group.atMs);
@@ -99,13 +112,34 @@ export class ReturnModel {
 
   #closeOldest(): void {
     const group = this.#groups.shift() as Group;
-    this.#answered = this.#answered * FADE + group.answered;
-    let back = 0;
+    this.#weight /= FADE;
+    if (this.#weight > HEAVY) {
+      this.#answered /= this.#weight;
+      for (let i = 0; i < BINS; i += 1) {
+        this.#byDelay[i] = (this.#byDelay[i] as number) / this.#weight;
+      }
+      this.#weight = 1;
+    }
+    this.#answered += group.answered * this.#weight;
     for (let i = 0; i < BINS; i += 1) {
-      const count = (this.#byDelay[i] as number) * FADE + (group.byDelay[i] as number);
-      this.#byDelay[i] = count;
-      back += count;
-      this.#backBy[i] = back / this.#answered;
+      const count = group.byDelay[i] as number;
+      if (count > 0) {
+        this.#byDelay[i] = (this.#byDelay[i] as number) + count * this.#weight;
+        group.byDelay[i] = 0;
+      }
+    }
+    this.#spare.push(group);
+    this.#stale = true;
+  }
+
+  #refresh(): void {
+    if (this.#stale) {
+      this.#stale = false;
+      let back = 0;
+      for (let i = 0; i < BINS; i += 1) {
+        back += this.#byDelay[i] as number;
+        this.#backBy[i] = back / this.#answered;
+      }
     }
   }
 }

@@ -1,6 +1,7 @@
 import type { BatchInfo } from "./batcher-hooks.ts";
 import type { TimerHandle } from "./clock.ts";
 import type { Entry } from "./entry.ts";
+import type { FlushReason } from "./flush-policy.ts";
 import type { Batch } from "./options.ts";
 
 /** A batch between the call of `run` and its outcome. */
@@ -10,6 +11,8 @@ export class RunningBatch<Item, Result> {
   /** Set with the outcome; whatever the run does after that is ignored. */
   over = false;
   timer: TimerHandle = undefined;
+  /** Its index among the running batches. */
+  place = 0;
   #waiting: number;
   #controller: AbortController | undefined;
   #aborted: { readonly reason: unknown } | undefined;
@@ -18,22 +21,6 @@ export class RunningBatch<Item, Result> {
     this.entries = entries;
     this.info = info;
     this.#waiting = entries.length;
-  }
-
-  /** What the run callback gets. */
-  view(): Batch<Item> {
-    const { size, paddedSize, flushReason } = this.info;
-    const signal = (): AbortSignal => this.#signal();
-    return {
-      items: this.entries.map((entry) => entry.item),
-      size,
-      paddedSize,
-      flushReason,
-      // Made when it is first asked for: most runs cannot be interrupted, and a controller costs a microsecond.
-      get signal() {
-        return signal();
-      },
-    };
   }
 
   /** An entry was cancelled or expired; with the last one the run is for nobody. */
@@ -49,7 +36,8 @@ export class RunningBatch<Item, Result> {
     this.#controller?.abort(reason);
   }
 
-  #signal(): AbortSignal {
+  /** Made when it is first asked for: most runs cannot be interrupted, and a controller costs a microsecond. */
+  get signal(): AbortSignal {
     if (this.#controller === undefined) {
       this.#controller = new AbortController();
       if (this.#aborted !== undefined) {
@@ -57,5 +45,27 @@ export class RunningBatch<Item, Result> {
       }
     }
     return this.#controller.signal;
+  }
+}
+
+/** What the run callback gets. A class: an object with a getter of its own would be of a hidden class of its own. */
+export class BatchView<Item> implements Batch<Item> {
+  readonly items: readonly Item[];
+  readonly size: number;
+  readonly paddedSize: number;
+  readonly flushReason: FlushReason;
+  readonly #running: { readonly signal: AbortSignal };
+
+  constructor(running: RunningBatch<Item, unknown>) {
+    const { size, paddedSize, flushReason } = running.info;
+    this.items = running.entries.map((entry) => entry.item);
+    this.size = size;
+    this.paddedSize = paddedSize;
+    this.flushReason = flushReason;
+    this.#running = running;
+  }
+
+  get signal(): AbortSignal {
+    return this.#running.signal;
   }
 }

@@ -267,7 +267,7 @@ export class RingConsumer<Schema extends RingSchema> {
       }
       const arrivedMs = arrivals[this.#seenRows] as number;
       this.#oldestMs = Math.min(this.#oldestMs, arrivedMs);
-      this.#policy.arrived(arrivedMs, size);
+      this.#policy.arrived(arrivedMs, 1, size);
       this.#seenItems += 1;
       this.#seenRows += size;
     }
@@ -282,9 +282,9 @@ export class RingConsumer<Schema extends RingSchema> {
       const rows = Atomics.exchange(sizes, row, 0);
       if (rows > 0) {
         const arrivedMs = arrivals[row] as number;
-        this.#counters.delayed(Math.max(0, nowMs - arrivedMs));
+        this.#counters.delayed(Math.max(0, nowMs - arrivedMs), 1);
         if (row >= this.#seenRows) {
-          this.#policy.arrived(arrivedMs, rows);
+          this.#policy.arrived(arrivedMs, 1, rows);
           this.#seenItems += 1;
         }
       }
