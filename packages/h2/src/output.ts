@@ -7,11 +7,16 @@ const BUFFER_BYTES = 64 * 1024;
 /** What is shorter is copied rather than given away with its buffer. */
 const WORTH_A_BUFFER_BYTES = 16 * 1024;
 
+/** Buffers that no connection has anything in: an idle connection takes none. */
+const spareBuffers: Buffer[] = [];
+const MAX_SPARE_BUFFERS = 16;
+const NO_BUFFER: Buffer = Buffer.alloc(0);
+
 /**
  * What a connection writes, gathered so that one read of the socket, or one turn of the event loop, costs one write.
  *
  * Frames are laid into `buffer` in place. After a write that the kernel took whole (nothing left in the socket's queue) the
- * same buffer is used again; else the socket owns it and a new one is taken. Only a TCP or Unix socket is known to have
+ * buffer is used again, by whoever needs one; else the socket owns it. Only a TCP or Unix socket is known to have
  * handed its octets to the kernel by then: TLS hardly ever has, and any other Duplex may pass the buffer itself on. Those
  * get a copy, which costs less than a new buffer unless there is much in it.
  */
@@ -20,7 +25,7 @@ export class Output {
   private readonly maxQueuedBytes: number;
   private readonly onFull: () => void;
   private readonly takesAtOnce: boolean;
-  private buffer: Buffer = Buffer.allocUnsafeSlow(BUFFER_BYTES);
+  private buffer: Buffer = NO_BUFFER;
   private used = 0;
   /** Octets that were handed to the socket. */
   writtenBytes = 0;
@@ -119,17 +124,13 @@ export class Output {
   flush(): void {
     const length = this.used;
     if (length === 0) return;
-    this.used = 0;
     const { buffer } = this;
-    if (this.takesAtOnce) {
-      this.write(buffer.subarray(0, length));
-      if (this.socket.writableLength > 0) this.buffer = Buffer.allocUnsafeSlow(BUFFER_BYTES);
-    } else if (length < WORTH_A_BUFFER_BYTES) {
-      this.write(Buffer.copyBytesFrom(buffer, 0, length));
-    } else {
-      this.buffer = Buffer.allocUnsafeSlow(BUFFER_BYTES);
-      this.write(buffer.subarray(0, length));
-    }
+    this.used = 0;
+    this.buffer = NO_BUFFER;
+    const isCopied = !this.takesAtOnce && length < WORTH_A_BUFFER_BYTES;
+    this.write(isCopied ? Buffer.copyBytesFrom(buffer, 0, length) : buffer.subarray(0, length));
+    const isFree = isCopied || (this.takesAtOnce && this.socket.writableLength === 0);
+    if (isFree && spareBuffers.length < MAX_SPARE_BUFFERS) spareBuffers.push(buffer);
   }
 
   private write(bytes: Buffer): void {
@@ -141,7 +142,9 @@ export class Output {
   }
 
   private reserve(bytes: number): void {
-    if (this.used + bytes > this.buffer.length) this.flush();
+    if (this.used + bytes <= this.buffer.length) return;
+    this.flush();
+    this.buffer = spareBuffers.pop() ?? Buffer.allocUnsafeSlow(BUFFER_BYTES);
   }
 
   private schedule(): void {
