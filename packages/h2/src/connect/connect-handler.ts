@@ -105,9 +105,10 @@ function toUniversalRequest(stream: Http2Stream, call: Call, scheme: string): Un
 }
 
 async function send(stream: Http2Stream, call: Call, answer: UniversalServerResponse): Promise<void> {
-  const fields: HeaderField[] = [[":status", String(answer.status)], ...fieldsOf(answer.header)];
   let headersSent = false;
+  // Connect's handlers may set headers until their first piece is there.
   const sendHead = (endStream: boolean): void => {
+    const fields: HeaderField[] = [[":status", String(answer.status)], ...fieldsOf(answer.header)];
     stream.sendHeaders(encodeHeaderBlock(fields), endStream);
     headersSent = true;
   };

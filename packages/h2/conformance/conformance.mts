@@ -1,0 +1,121 @@
+/**
+ * `nx run h2:conformance`: the public conformance tools against this package, each at a pinned version, built through the Go
+ * proxy into a cache folder. Without Go it says so and succeeds.
+ *
+ * - h2spec (RFC 9113 and RFC 7541), cleartext and TLS: every case must pass.
+ * - connectconformance (gRPC, gRPC-web, Connect; h2c, h2, HTTP/1.1) against Connect's handlers over this package: every case
+ *   must pass. `--node` runs the same over node:http2, to compare.
+ */
+import { execFileSync, spawn, spawnSync, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdirSync, rmSync } from "node:fs";
+import path from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+
+const H2SPEC = { module: "github.com/summerwind/h2spec", command: "cmd/h2spec", version: "v2.2.1+incompatible" };
+const CONNECT = { module: "connectrpc.com/conformance", command: "cmd/connectconformance", version: "v1.0.7" };
+
+const here = path.dirname(fileURLToPath(import.meta.url));
+const root = path.resolve(here, "../../..");
+const cache = path.join(root, "node_modules/.cache/h2-conformance");
+const nodeFlags = ["--conditions=@dlrm/source", "--no-warnings"];
+
+const flags = new Set(process.argv.slice(2));
+const unknown = [...flags].filter((flag) => !["--node", "--h2spec", "--connect"].includes(flag));
+if (unknown.length > 0) {
+  console.error(`usage: conformance.mts [--h2spec] [--connect] [--node]; got ${unknown.join(" ")}`);
+  process.exit(2);
+}
+if (spawnSync("go", ["version"]).status !== 0) {
+  console.log("conformance: Go is not installed here, so the public tools cannot be built; nothing was tested");
+  process.exit(0);
+}
+
+/** Builds a tool unless that was done before; returns its path. */
+function install(tool: typeof H2SPEC): string {
+  const bin = path.join(cache, `${path.basename(tool.command)}-${tool.version}`);
+  const file = path.join(bin, path.basename(tool.command));
+  if (existsSync(file)) return file;
+  console.error(`installing ${tool.module} ${tool.version}`);
+  mkdirSync(bin, { recursive: true });
+  execFileSync("go", ["install", `${tool.module}/${tool.command}@${tool.version}`], {
+    cwd: cache,
+    env: { ...process.env, GOBIN: bin },
+    stdio: ["ignore", "ignore", "inherit"],
+  });
+  return file;
+}
+
+function selfSigned(): { key: string; cert: string } {
+  const key = path.join(cache, "key.pem");
+  const cert = path.join(cache, "cert.pem");
+  const openssl = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost";
+  execFileSync("openssl", [...openssl.split(" "), "-keyout", key, "-out", cert], { stdio: "ignore" });
+  return { key, cert };
+}
+
+async function h2spec(tool: string, tls: { key: string; cert: string } | undefined): Promise<boolean> {
+  const server: ChildProcess = spawn(
+    process.execPath,
+    [...nodeFlags, path.join(here, "h2spec-server.mts"), ...(tls === undefined ? [] : [tls.key, tls.cert])],
+    { stdio: ["ignore", "pipe", "inherit"] },
+  );
+  try {
+    const [port] = (await once(createInterface(server.stdout as NodeJS.ReadableStream), "line")) as [string];
+    const run = spawn(tool, ["--strict", "-o", "5", "-p", port, ...(tls === undefined ? [] : ["-t", "-k"])], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    const lines: string[] = [];
+    createInterface(run.stdout as NodeJS.ReadableStream).on("line", (line) => lines.push(line));
+    const [code] = (await once(run, "close")) as [number];
+    if (code !== 0) console.log(lines.join("\n"));
+    const summary = lines.findLast((line) => line.includes(" tests, ")) ?? "no summary";
+    console.log(`h2spec ${tls === undefined ? "cleartext" : "TLS"}: ${summary}`);
+    return code === 0;
+  } finally {
+    server.kill("SIGKILL");
+  }
+}
+
+async function connect(tool: string, transport: "h2" | "node"): Promise<boolean> {
+  const moduleDir = execFileSync("go", ["mod", "download", "-json", `${CONNECT.module}@${CONNECT.version}`], {
+    cwd: cache,
+    encoding: "utf8",
+  });
+  const { Dir: dir } = JSON.parse(moduleDir) as { Dir: string };
+  const descriptors = path.join(cache, "descriptors.binpb");
+  execFileSync("buf", ["build", path.join(dir, "proto"), "-o", descriptors], { stdio: "inherit" });
+  const server = [process.execPath, ...nodeFlags, path.join(here, "server.mts"), transport, descriptors];
+  const run = spawn(
+    tool,
+    ["--mode", "server", "--conf", path.join(here, "config.yaml"), "--max-servers", "2", "--", ...server],
+    { stdio: ["ignore", "pipe", "pipe"] },
+  );
+  const lines: string[] = [];
+  for (const output of [run.stdout, run.stderr]) createInterface(output).on("line", (line) => lines.push(line));
+  const [code] = (await once(run, "close")) as [number];
+  if (code !== 0) console.log(lines.filter((line) => !line.startsWith("PASSED")).join("\n"));
+  const summary = lines.findLast((line) => line.includes(" passed, ")) ?? "no summary";
+  console.log(`connectconformance over ${transport === "h2" ? "@dlrm/h2" : "node:http2"}: ${summary}`);
+  return code === 0;
+}
+
+const all = !flags.has("--h2spec") && !flags.has("--connect");
+const startedMs = performance.now();
+const results: boolean[] = [];
+mkdirSync(cache, { recursive: true });
+if (all || flags.has("--h2spec")) {
+  const tool = install(H2SPEC);
+  const tls = selfSigned();
+  results.push(await h2spec(tool, undefined), await h2spec(tool, tls));
+  rmSync(tls.key);
+}
+if (all || flags.has("--connect")) {
+  const tool = install(CONNECT);
+  results.push(await connect(tool, "h2"));
+  // What Connect's own server does is shown, and decides nothing.
+  if (flags.has("--node")) await connect(tool, "node");
+}
+console.log(`conformance took ${((performance.now() - startedMs) / 1000).toFixed(0)} s`);
+process.exitCode = results.every(Boolean) ? 0 : 1;
