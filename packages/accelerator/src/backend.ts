@@ -10,6 +10,8 @@ export interface Backend<Tensor> {
   readonly inputs: readonly TensorSpec[];
   readonly outputs: readonly TensorSpec[];
   readonly precision: PrecisionReport;
+  /** Inputs read in place, and inputs copied, by all runs; absent if the backend can't tell. */
+  readonly inputTransfers?: InputTransferCounts;
   /** `view` is exactly the `bucket` rows of one input or output. */
   wrap(spec: TensorSpec, bucket: number, view: SharedFloat32Array): Tensor;
   /** Runs one batch; returning no promise saves a turn of the loop. Tensors stand in the order of `inputs` and `outputs`. */
@@ -18,6 +20,9 @@ export interface Backend<Tensor> {
   warm(bucket: number, inputs: readonly Tensor[], outputs: readonly Tensor[]): void | Promise<void>;
   close(): Promise<void>;
 }
+
+/** Two counts in memory that both threads see: inputs read in place, and inputs copied. */
+export type InputTransferCounts = BigInt64Array<SharedArrayBuffer>;
 
 /** Numbers in one row of a tensor. */
 export function rowLength(spec: TensorSpec): number {

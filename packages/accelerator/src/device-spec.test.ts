@@ -45,8 +45,8 @@ describe("a device spec", () => {
 
   const buckets = "invalid simulated device: buckets must be 1 to 64 distinct positive integers, got";
   test.each<[string, unknown, string]>([
-    ["no kind", {}, 'kind must be "onnxruntime", "simulated" or "reference", got undefined'],
-    ["an unknown kind", { kind: "tpu" }, 'kind must be "onnxruntime", "simulated" or "reference", got "tpu"'],
+    ["no kind", {}, 'kind must be "onnxruntime", "pjrt", "simulated" or "reference", got undefined'],
+    ["an unknown kind", { kind: "tpu" }, 'kind must be "onnxruntime", "pjrt", "simulated" or "reference", got "tpu"'],
     ["no buckets", { kind: "simulated", w, v }, `${buckets} undefined`],
     ["empty buckets", { kind: "simulated", w, v, buckets: [] }, `${buckets} []`],
     ["a bucket of 0", { kind: "simulated", w, v, buckets: [0, 1] }, `${buckets} [0,1]`],

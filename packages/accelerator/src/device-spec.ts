@@ -1,10 +1,19 @@
 import { availableParallelism } from "node:os";
 import path from "node:path";
-import { AcceleratorError } from "./errors.ts";
 import type { ReopenOptions } from "./reopening-device.ts";
+import type { PjrtSettings, PjrtSpec } from "./pjrt-spec.ts";
+import {
+  Problems,
+  checkBuckets,
+  checkCommon,
+  checkMaxQueuedCalls,
+  checkTensorSpecs,
+  isDuration,
+  isPositiveInteger,
+} from "./spec-checks.ts";
 import type { NamedTensors, OpenProgress, PrecisionReport, TensorSpec } from "./device.ts";
 
-interface CommonSpec {
+export interface CommonSpec {
   /** Batch sizes the device must run: positive integers, in any order. The model's batch dimension must allow each. */
   readonly buckets: readonly number[];
   /**
@@ -80,12 +89,12 @@ export interface ReferenceSpec extends Pick<CommonSpec, "buckets" | "maxQueuedCa
   readonly run: (bucket: number, inputs: NamedTensors, outputs: NamedTensors) => void | Promise<void>;
 }
 
-export type DeviceSpec = OnnxRuntimeSpec | SimulatedSpec | ReferenceSpec;
+export type DeviceSpec = OnnxRuntimeSpec | PjrtSpec | SimulatedSpec | ReferenceSpec;
 
 /** What a device's thread is started with: every default filled in, and fit for structured cloning. */
-export type ThreadSettings = OnnxRuntimeSettings | SimulatedSettings;
+export type ThreadSettings = OnnxRuntimeSettings | PjrtSettings | SimulatedSettings;
 
-interface CommonSettings {
+export interface CommonSettings {
   readonly buckets: readonly number[];
   readonly warmUpBudgetMs: number;
   readonly maxQueuedCalls: number;
@@ -114,82 +123,6 @@ export interface SimulatedSettings extends CommonSettings {
 export interface CallerSettings {
   readonly callTimeoutMs: number;
   readonly openTimeoutMs: number;
-}
-
-/** Collects everything wrong with a spec, so that one error can say it all. */
-class Problems {
-  readonly #found: string[] = [];
-
-  expect(holds: boolean, name: string, expected: string, got: unknown): void {
-    if (!holds) this.#found.push(`${name} must be ${expected}, got ${describe(got)}`);
-  }
-
-  throwIfAny(kind: string): void {
-    if (this.#found.length > 0) {
-      throw new AcceleratorError("invalid_spec", `invalid ${kind} device: ${this.#found.join("; ")}`);
-    }
-  }
-}
-
-function describe(value: unknown): string {
-  if (typeof value === "number" || value === undefined) return String(value);
-  if (ArrayBuffer.isView(value)) return `${value.constructor.name} of ${value.byteLength} bytes`;
-  if (typeof value === "function") return "a function";
-  return JSON.stringify(value);
-}
-
-const isPositiveInteger = (value: unknown): boolean => Number.isInteger(value) && (value as number) > 0;
-const isDuration = (value: unknown): boolean => typeof value === "number" && value >= 0;
-
-/** Ring positions are int32 words, and a bucket's index shares a number with an offset: both have room far beyond this. */
-const MAX_BUCKETS = 64;
-const MAX_QUEUED_CALLS = 65_536;
-
-function checkBuckets(buckets: unknown, problems: Problems): readonly number[] {
-  const holds =
-    Array.isArray(buckets) &&
-    buckets.length > 0 &&
-    buckets.length <= MAX_BUCKETS &&
-    buckets.every(isPositiveInteger) &&
-    new Set(buckets).size === buckets.length;
-  problems.expect(holds, "buckets", `1 to ${MAX_BUCKETS} distinct positive integers`, buckets);
-  return holds ? [...(buckets as number[])].sort((a, b) => a - b) : [];
-}
-
-function checkTensorSpecs(name: string, specs: unknown, problems: Problems): void {
-  const holds =
-    Array.isArray(specs) &&
-    specs.length > 0 &&
-    specs.every(
-      (spec: Partial<TensorSpec> | null) =>
-        typeof spec?.name === "string" && Array.isArray(spec.width) && spec.width.every(isPositiveInteger),
-    ) &&
-    new Set(specs.map((spec: TensorSpec) => spec.name)).size === specs.length;
-  problems.expect(holds, name, "a list of { name, width: positive integers } with distinct names", specs);
-}
-
-function checkCommon(spec: CommonSpec, problems: Problems): CommonSettings & CallerSettings {
-  const { warmUpBudgetMs = 10_000, maxQueuedCalls = 64, callTimeoutMs = 60_000, openTimeoutMs = 300_000 } = spec;
-  problems.expect(isDuration(warmUpBudgetMs), "warmUpBudgetMs", "a number ≥ 0", warmUpBudgetMs);
-  checkMaxQueuedCalls(maxQueuedCalls, problems);
-  problems.expect(isDuration(callTimeoutMs) && callTimeoutMs > 0, "callTimeoutMs", "a number > 0", callTimeoutMs);
-  problems.expect(isDuration(openTimeoutMs) && openTimeoutMs > 0, "openTimeoutMs", "a number > 0", openTimeoutMs);
-  const { delayMs = 1000, maxAttempts = 1 } = spec.reopen ?? {};
-  problems.expect(isDuration(delayMs), "reopen.delayMs", "a number ≥ 0", delayMs);
-  const isCount = isPositiveInteger(maxAttempts) || maxAttempts === Number.POSITIVE_INFINITY;
-  problems.expect(isCount, "reopen.maxAttempts", "a positive integer or Infinity", maxAttempts);
-  return {
-    buckets: checkBuckets(spec.buckets, problems),
-    warmUpBudgetMs,
-    maxQueuedCalls,
-    callTimeoutMs,
-    openTimeoutMs,
-  };
-}
-
-function checkMaxQueuedCalls(maxQueuedCalls: number, problems: Problems): void {
-  const holds = isPositiveInteger(maxQueuedCalls) && maxQueuedCalls <= MAX_QUEUED_CALLS;
-  problems.expect(holds, "maxQueuedCalls", `an integer from 1 to ${MAX_QUEUED_CALLS}`, maxQueuedCalls);
 }
 
 /** Session configuration that turns bfloat16 products on. */

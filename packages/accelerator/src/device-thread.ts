@@ -6,6 +6,7 @@ import { CALL_DONE, CALL_FAILED, CallRing } from "./call-ring.ts";
 import type { ThreadSettings } from "./device-spec.ts";
 import { AcceleratorError, toErrorRecord } from "./errors.ts";
 import { OnnxRuntimeBackend } from "./onnxruntime-backend.ts";
+import { PjrtBackend } from "./pjrt-backend.ts";
 import { SimulatedBackend } from "./simulated-backend.ts";
 import type { LetterToCaller, LetterToThread, OpeningMessage, ThreadData } from "./thread-protocol.ts";
 import { warmUp } from "./warm-up.ts";
@@ -18,26 +19,52 @@ function tell(message: OpeningMessage): void {
   parentPort?.postMessage(message);
 }
 
-function openBackend(settings: ThreadSettings): Backend<unknown> | Promise<Backend<unknown>> {
-  return settings.kind === "onnxruntime" ? OnnxRuntimeBackend.open(settings) : new SimulatedBackend(settings);
+function openBackend(
+  settings: ThreadSettings,
+  onCompiled: (bucket: number, done: number) => void,
+): Backend<unknown> | Promise<Backend<unknown>> {
+  switch (settings.kind) {
+    case "onnxruntime":
+      return OnnxRuntimeBackend.open(settings);
+    case "pjrt":
+      return PjrtBackend.open(settings, onCompiled);
+    case "simulated":
+      return new SimulatedBackend(settings);
+  }
 }
 
 async function open(settings: ThreadSettings): Promise<{ backend: Backend<unknown>; ring: CallRing }> {
-  const total = settings.buckets.length + 1;
-  const backend = await openBackend(settings);
-  tell({ type: "progress", progress: { phase: "load", done: 1, total } });
+  // Programs are compiled one by one, models loaded whole.
+  const compiled = settings.kind === "pjrt" ? settings.buckets.length : 0;
+  const loaded = compiled + 1;
+  const total = loaded + settings.buckets.length;
+  const backend = await openBackend(settings, (bucket, done) => {
+    tell({ type: "progress", progress: { phase: "compile", bucket, done, total } });
+  });
+  tell({ type: "progress", progress: { phase: "load", done: loaded, total } });
   try {
     const report = await warmUp(backend, {
       buckets: settings.buckets,
       budgetMs: settings.warmUpBudgetMs,
       onWarmed: (bucket, done) => {
-        tell({ type: "progress", progress: { phase: "warm-up", bucket, done: done + 1, total } });
+        tell({ type: "progress", progress: { phase: "warm-up", bucket, done: loaded + done, total } });
       },
     });
-    const { name, platform, inputs, outputs, precision } = backend;
+    const { name, platform, inputs, outputs, precision, inputTransfers } = backend;
+    inputTransfers?.fill(0n);
     const ring = CallRing.allocate(settings.maxQueuedCalls, inputs.length + outputs.length);
     const { buffer, capacity } = ring;
-    tell({ type: "ready", name, platform, inputs, outputs, warmUp: report, precision, ring: { buffer, capacity } });
+    tell({
+      type: "ready",
+      name,
+      platform,
+      inputs,
+      outputs,
+      warmUp: report,
+      precision,
+      inputTransfers,
+      ring: { buffer, capacity },
+    });
     return { backend, ring };
   } catch (error) {
     await backend.close();

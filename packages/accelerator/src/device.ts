@@ -38,8 +38,18 @@ export interface DeviceStats {
   readonly busyMicros: number;
   /** Calls accepted and not ended. */
   readonly inFlight: number;
+  /**
+   * What became of the inputs of all calls: read by the device where they lie, or copied to it. Only a `pjrt` device can tell.
+   * A device with memory of its own copies all; XLA's CPU plugin those that don't begin at a multiple of 64 bytes.
+   */
+  readonly inputTransfers?: InputTransfers;
   /** The same by bucket, for buckets that have run. */
   readonly byBucket: readonly BucketStats[];
+}
+
+export interface InputTransfers {
+  readonly inPlace: number;
+  readonly copied: number;
 }
 
 export interface BucketStats {
@@ -69,10 +79,10 @@ export interface PrecisionReport {
   readonly error?: { readonly maxAbs: number; readonly meanAbs: number; readonly rows: number };
 }
 
-/** Progress of `openDevice`. `done` of `total` steps are behind; a step is loading the model, or warming up a bucket. */
+/** Progress of `openDevice`. `done` of `total` steps are behind; a step is loading the model, or compiling or warming up a bucket. */
 export interface OpenProgress {
-  readonly phase: "load" | "warm-up";
-  /** The bucket that was warmed up last; absent while loading. */
+  readonly phase: "load" | "compile" | "warm-up";
+  /** The bucket that was compiled or warmed up last; absent while loading. */
   readonly bucket?: number;
   readonly done: number;
   readonly total: number;
@@ -80,10 +90,10 @@ export interface OpenProgress {
 
 /** Runs batches, one after the other, off the caller's thread. */
 export interface Device {
-  readonly kind: "onnxruntime" | "simulated" | "reference";
+  readonly kind: "onnxruntime" | "pjrt" | "simulated" | "reference";
   /** For people: what runs, on what. */
   readonly name: string;
-  /** `cpu`, `cuda`, `coreml`, … : the execution provider; `sim` for a simulated accelerator. */
+  /** `cpu`, `cuda`, `coreml`, … : the execution provider, or the plugin's platform (`tpu`); `sim` for a simulated accelerator. */
   readonly platform: string;
   /** Batch sizes the device runs, ascending. */
   readonly buckets: readonly number[];

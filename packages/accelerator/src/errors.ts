@@ -5,7 +5,9 @@
  * | --- | --- | --- |
  * | `invalid_spec` | the spec given to `openDevice` can't be right, whatever the machine | no |
  * | `not_installed` | the runtime of this kind of device is not installed, or can't be loaded here | after installing |
- * | `provider_unavailable` | the runtime is here, but not the execution provider that was asked for | no |
+ * | `plugin_not_found` | no PJRT plugin at `pluginPath` | no |
+ * | `plugin_invalid` | the file is no PJRT plugin that can be loaded, or one of an API version that is not supported | no |
+ * | `provider_unavailable` | the runtime is here, but not the execution provider that was asked for, or no device | no |
  * | `model_not_found` | no readable file at `modelPath` | no |
  * | `model_invalid` | the file is no model that the runtime can load | no |
  * | `model_mismatch` | the model's inputs or outputs differ from the spec's | no |
@@ -14,6 +16,7 @@
  * | `shape_mismatch` | `execute` got a missing, unknown, too short or unshared tensor | no |
  * | `queue_full` | as many calls wait as the device takes | yes, later |
  * | `cancelled` | the signal of the call was aborted before the device began it | – |
+ * | `out_of_memory` | the device has no memory left, for opening or for a call | perhaps |
  * | `run_failed` | the runtime refused or failed this call; the device goes on | no |
  * | `device_lost` | the device's thread ended; open a new device, or wait if it has `reopen` | yes, later |
  * | `device_wedged` | no call ended for `callTimeoutMs`; the device was given up | yes, likewise |
@@ -22,6 +25,8 @@
 export type AcceleratorErrorCode =
   | "invalid_spec"
   | "not_installed"
+  | "plugin_not_found"
+  | "plugin_invalid"
   | "provider_unavailable"
   | "model_not_found"
   | "model_invalid"
@@ -31,6 +36,7 @@ export type AcceleratorErrorCode =
   | "shape_mismatch"
   | "queue_full"
   | "cancelled"
+  | "out_of_memory"
   | "run_failed"
   | "device_lost"
   | "device_wedged"

@@ -1,4 +1,5 @@
 export { openDevice } from "./open-device.ts";
+export { allocateTensor } from "./allocate-tensor.ts";
 export { AcceleratorError } from "./errors.ts";
 export type { AcceleratorErrorCode } from "./errors.ts";
 export type {
@@ -6,6 +7,7 @@ export type {
   Device,
   DeviceStats,
   ExecuteOptions,
+  InputTransfers,
   NamedTensors,
   OpenProgress,
   PrecisionReport,
@@ -14,4 +16,6 @@ export type {
   WarmUpReport,
 } from "./device.ts";
 export type { DeviceSpec, OnnxRuntimeSpec, ReferenceSpec, SimulatedSpec } from "./device-spec.ts";
+export type { PjrtSpec } from "./pjrt-spec.ts";
+export type { CreateOptions } from "./pjrt-native.ts";
 export type { ReopenOptions } from "./reopening-device.ts";

@@ -11,6 +11,8 @@ import {
 } from "./device-spec.ts";
 import { AcceleratorError } from "./errors.ts";
 import { openThreadDevice } from "./open-thread-device.ts";
+import { probePjrtPlugin } from "./pjrt-probe.ts";
+import { checkPjrtSpec, type PjrtSpec } from "./pjrt-spec.ts";
 import { ReferenceDevice } from "./reference-device.ts";
 import { ReopeningDevice } from "./reopening-device.ts";
 
@@ -22,6 +24,8 @@ export async function openDevice(spec: DeviceSpec): Promise<Device> {
   switch (spec.kind) {
     case "onnxruntime":
       return openOnThread(checkOnnxRuntimeSpec(spec), spec);
+    case "pjrt":
+      return openPjrt(spec);
     case "simulated":
       return openOnThread(checkSimulatedSpec(spec), spec);
     case "reference":
@@ -30,15 +34,21 @@ export async function openDevice(spec: DeviceSpec): Promise<Device> {
       const { kind } = spec satisfies never as { kind?: unknown };
       throw new AcceleratorError(
         "invalid_spec",
-        `kind must be "onnxruntime", "simulated" or "reference", got ${JSON.stringify(kind) ?? String(kind)}`,
+        `kind must be "onnxruntime", "pjrt", "simulated" or "reference", got ${JSON.stringify(kind) ?? String(kind)}`,
       );
     }
   }
 }
 
+async function openPjrt(spec: PjrtSpec): Promise<Device> {
+  const { probeTimeoutMs, ...settings } = checkPjrtSpec(spec);
+  if (probeTimeoutMs > 0) await probePjrtPlugin(settings, { timeoutMs: probeTimeoutMs, signal: spec.signal });
+  return openOnThread(settings, spec);
+}
+
 async function openOnThread(
   settings: ThreadSettings & CallerSettings,
-  { onProgress, signal, reopen }: OnnxRuntimeSpec | SimulatedSpec,
+  { onProgress, signal, reopen }: OnnxRuntimeSpec | PjrtSpec | SimulatedSpec,
 ): Promise<Device> {
   const device = await openThreadDevice(settings, { onProgress, signal });
   if (reopen === undefined) return device;

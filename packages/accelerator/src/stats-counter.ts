@@ -20,6 +20,14 @@ export function addStats(before: DeviceStats, after: DeviceStats): DeviceStats {
     paddedRows: before.paddedRows + after.paddedRows,
     busyMicros: before.busyMicros + after.busyMicros,
     inFlight: before.inFlight + after.inFlight,
+    ...(before.inputTransfers && after.inputTransfers
+      ? {
+          inputTransfers: {
+            inPlace: before.inputTransfers.inPlace + after.inputTransfers.inPlace,
+            copied: before.inputTransfers.copied + after.inputTransfers.copied,
+          },
+        }
+      : {}),
     byBucket: [...byBucket.values()].sort((a, b) => a.bucket - b.bucket),
   };
 }

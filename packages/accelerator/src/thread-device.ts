@@ -1,5 +1,6 @@
 import { performance } from "node:perf_hooks";
 import { receiveMessageOnPort, type MessagePort, type Worker } from "node:worker_threads";
+import type { InputTransferCounts } from "./backend.ts";
 import { BufferNumbers } from "./buffer-table.ts";
 import { CallChecker, cancelled, queueFull, type CheckedCall } from "./call-checker.ts";
 import { CALL_CANCELLED, CALL_DONE, CallRing } from "./call-ring.ts";
@@ -17,8 +18,10 @@ import { AcceleratorError, fromErrorRecord } from "./errors.ts";
 import { StatsCounter } from "./stats-counter.ts";
 import type { LetterToCaller, LetterToThread, ThreadReady } from "./thread-protocol.ts";
 
+export type ThreadDeviceKind = "onnxruntime" | "pjrt" | "simulated";
+
 export interface ThreadDeviceOptions {
-  readonly kind: "onnxruntime" | "simulated";
+  readonly kind: ThreadDeviceKind;
   readonly buckets: readonly number[];
   readonly maxQueuedCalls: number;
   readonly callTimeoutMs: number;
@@ -51,7 +54,7 @@ const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** The caller's end of a device that runs in a thread of its own. */
 export class ThreadDevice implements Device {
-  readonly kind: "onnxruntime" | "simulated";
+  readonly kind: ThreadDeviceKind;
   readonly name: string;
   readonly platform: string;
   readonly buckets: readonly number[];
@@ -67,6 +70,7 @@ export class ThreadDevice implements Device {
   readonly #ended: PromiseWithResolvers<void> = Promise.withResolvers<void>();
   readonly #letters: MessagePort;
   readonly #ring: CallRing;
+  readonly #inputTransfers: InputTransferCounts | undefined;
   readonly #checker: CallChecker;
   readonly #bufferNumbers: BufferNumbers;
   readonly #counter: StatsCounter;
@@ -97,6 +101,7 @@ export class ThreadDevice implements Device {
     this.#worker = worker;
     this.#letters = letters;
     this.#ring = new CallRing(ready.ring.buffer, ready.inputs.length + ready.outputs.length, ready.ring.capacity);
+    this.#inputTransfers = ready.inputTransfers;
     this.#checker = new CallChecker(buckets, ready.inputs, ready.outputs);
     this.#bufferNumbers = new BufferNumbers(
       (id, buffer) => this.#post({ type: "buffer", id, buffer }),
@@ -113,7 +118,10 @@ export class ThreadDevice implements Device {
   }
 
   get stats(): DeviceStats {
-    return this.#counter.snapshot(this.#inFlight);
+    const stats = this.#counter.snapshot(this.#inFlight);
+    const counts = this.#inputTransfers;
+    if (counts === undefined) return stats;
+    return { ...stats, inputTransfers: { inPlace: Number(counts[0]), copied: Number(counts[1]) } };
   }
 
   get lost(): Promise<AcceleratorError> {

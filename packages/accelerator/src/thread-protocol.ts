@@ -1,4 +1,5 @@
 import type { MessagePort } from "node:worker_threads";
+import type { InputTransferCounts } from "./backend.ts";
 import type { OpenProgress, PrecisionReport, TensorSpec, WarmUpReport } from "./device.ts";
 import type { ThreadSettings } from "./device-spec.ts";
 import type { ErrorRecord } from "./errors.ts";
@@ -34,5 +35,6 @@ export interface ThreadReady {
   readonly outputs: readonly TensorSpec[];
   readonly warmUp: WarmUpReport;
   readonly precision: PrecisionReport;
+  readonly inputTransfers: InputTransferCounts | undefined;
   readonly ring: { readonly buffer: SharedArrayBuffer; readonly capacity: number };
 }

@@ -84,7 +84,7 @@ export function fixtureModel(): FixtureModel {
 }
 
 /** The same network behind each kind of device. */
-export function specOf(kind: DeviceSpec["kind"], modelPath: string): DeviceSpec {
+export function specOf(kind: Exclude<DeviceSpec["kind"], "pjrt">, modelPath: string): DeviceSpec {
   if (kind === "onnxruntime") return { kind, modelPath, buckets: BUCKETS, numThreads: 1 };
   if (kind === "simulated") return { kind, w: W, v: V, buckets: BUCKETS, fixedMicros: 0, microsPerExample: 0 };
   return {

@@ -1,0 +1,267 @@
+import { readFileSync, realpathSync, statSync } from "node:fs";
+import { cpus } from "node:os";
+import { rowLength, type Backend, type InputTransferCounts } from "./backend.ts";
+import type { PrecisionReport, SharedFloat32Array, TensorSpec } from "./device.ts";
+import { AcceleratorError } from "./errors.ts";
+import { ExecutableCache } from "./executable-cache.ts";
+import { fromPjrtError, requirePjrtNative } from "./pjrt-error.ts";
+import type { PjrtBuffer, PjrtClient, PjrtClientDescription, PjrtExecutable, PjrtNative } from "./pjrt-native.ts";
+import type { PjrtSettings } from "./pjrt-spec.ts";
+import { hloParameters, mlirParameters, showTensor, type SignatureTensor } from "./program-signature.ts";
+
+/** A CompileOptionsProto of one replica and one partition: with none, plugins abort the process. */
+const COMPILE_OPTIONS: Uint8Array = Uint8Array.of(0x1a, 4, 0x20, 1, 0x28, 1);
+
+/** PJRT_Buffer_Type_F32. */
+const BUFFER_TYPE_F32 = 11;
+
+const IN_PLACE = 0;
+const COPIED = 1;
+
+/** Programs on the first device of a PJRT plugin, over the caller's memory. Calls block the device's thread, and only it. */
+export class PjrtBackend implements Backend<SharedFloat32Array> {
+  readonly name: string;
+  readonly platform: string;
+  readonly inputs: readonly TensorSpec[];
+  readonly outputs: readonly TensorSpec[];
+  readonly precision: PrecisionReport = { name: "float32", quantizedWeights: 0 };
+  readonly inputTransfers: InputTransferCounts = new BigInt64Array(new SharedArrayBuffer(16));
+  readonly #native: PjrtNative;
+  readonly #client: PjrtClient;
+  readonly #executables: ReadonlyMap<number, PjrtExecutable>;
+  readonly #weights: readonly PjrtBuffer[];
+
+  /** Compiles all buckets; `onCompiled` is told of each. */
+  static open(settings: PjrtSettings, onCompiled: (bucket: number, done: number) => void): PjrtBackend {
+    const native = requirePjrtNative();
+    const { pluginPath } = settings;
+    let client: PjrtClient;
+    try {
+      client = native.openClient(pluginPath, settings.createOptions, settings.environment);
+    } catch (error) {
+      throw fromPjrtError(error, "provider_unavailable", `can't open a device of ${pluginPath}`);
+    }
+    const opening = new Opening(native, client, settings);
+    try {
+      for (const [index, bucket] of settings.buckets.entries()) {
+        opening.prepare(bucket, settings.programs[index]!);
+        onCompiled(bucket, index + 1);
+      }
+      return new PjrtBackend(native, client, opening, settings);
+    } catch (error) {
+      opening.abandon();
+      throw error;
+    }
+  }
+
+  private constructor(native: PjrtNative, client: PjrtClient, opening: Opening, settings: PjrtSettings) {
+    const { platformName, apiVersion, deviceKind } = opening.description;
+    this.#native = native;
+    this.#client = client;
+    this.#executables = opening.executables;
+    this.#weights = opening.weights;
+    this.platform = platformName;
+    const kind = deviceKind === platformName ? "" : ` ${deviceKind}`;
+    this.name = `PJRT ${platformName}${kind} (API ${apiVersion})`;
+    this.inputs = settings.inputs;
+    this.outputs = settings.outputs;
+  }
+
+  wrap(_spec: TensorSpec, _bucket: number, view: SharedFloat32Array): SharedFloat32Array {
+    return view;
+  }
+
+  run(bucket: number, inputs: readonly SharedFloat32Array[], outputs: readonly SharedFloat32Array[]): void {
+    let inPlace: number;
+    try {
+      inPlace = this.#native.run(this.#executables.get(bucket)!, inputs, outputs);
+    } catch (error) {
+      throw fromPjrtError(error, "run_failed", `${this.name} failed`);
+    }
+    // This thread is the only one that writes them.
+    this.inputTransfers[IN_PLACE]! += BigInt(inPlace);
+    this.inputTransfers[COPIED]! += BigInt(inputs.length - inPlace);
+  }
+
+  warm(bucket: number, inputs: readonly SharedFloat32Array[], outputs: readonly SharedFloat32Array[]): void {
+    this.run(bucket, inputs, outputs);
+  }
+
+  async close(): Promise<void> {
+    for (const handle of [...this.#executables.values(), ...this.#weights, this.#client]) this.#native.free(handle);
+  }
+}
+
+/** What opening has made so far. */
+class Opening {
+  readonly description: PjrtClientDescription;
+  readonly executables: Map<number, PjrtExecutable> = new Map();
+  weights: readonly PjrtBuffer[] = [];
+  readonly #native: PjrtNative;
+  readonly #client: PjrtClient;
+  readonly #settings: PjrtSettings;
+  readonly #cache: ExecutableCache;
+  readonly #cacheParts: readonly string[];
+  /** Parameters of the first bucket's program that are weights. */
+  #weightTensors: readonly SignatureTensor[] | undefined;
+
+  constructor(native: PjrtNative, client: PjrtClient, settings: PjrtSettings) {
+    this.#native = native;
+    this.#client = client;
+    this.#settings = settings;
+    this.description = native.describeClient(client);
+    this.#cache = new ExecutableCache(settings.cacheDir);
+    this.#cacheParts = cacheParts(settings, this.description);
+  }
+
+  /** Makes one bucket ready to run. Throws `model_invalid`, `model_mismatch` or `out_of_memory`. */
+  prepare(bucket: number, program: string | Uint8Array): void {
+    const executable = this.#load(bucket, program);
+    this.executables.set(bucket, executable);
+    const parameters = this.#parametersOf(executable, program);
+    if (parameters === undefined) {
+      throw new AcceleratorError(
+        "model_invalid",
+        `the plugin does not tell what the program of bucket ${bucket} takes: give the program as MLIR text`,
+      );
+    }
+    const { inputs, weights } = this.#settings;
+    const wanted = `${inputs.length} inputs and ${weights.length} weights`;
+    if (parameters.length !== inputs.length + weights.length) {
+      throw mismatch(bucket, `takes ${parameters.length} arguments; the spec has ${wanted}`);
+    }
+    for (const [i, spec] of inputs.entries()) expectTensor(bucket, `input "${spec.name}"`, spec, parameters[i]!);
+    this.#checkOutputs(bucket, executable);
+    this.#uploadOnce(bucket, parameters.slice(inputs.length));
+    try {
+      this.#native.bind(
+        executable,
+        inputs.map(({ width }) => [bucket].concat(width)),
+        this.weights,
+      );
+    } catch (error) {
+      throw fromPjrtError(error, "open_failed", `the program of bucket ${bucket} can't be prepared`);
+    }
+  }
+
+  abandon(): void {
+    for (const handle of [...this.executables.values(), ...this.weights, this.#client]) this.#native.free(handle);
+  }
+
+  /** From the cache, or else compiled. */
+  #load(bucket: number, program: string | Uint8Array): PjrtExecutable {
+    const key = ExecutableCache.keyOf([...this.#cacheParts, program]);
+    const serialized = this.#cache.read(key);
+    if (serialized !== undefined) {
+      try {
+        return this.#native.deserialize(this.#client, serialized);
+      } catch {
+        // Compiled again, and written over.
+      }
+    }
+    let executable: PjrtExecutable;
+    try {
+      const code = typeof program === "string" ? Buffer.from(program) : program;
+      executable = this.#native.compile(this.#client, code, COMPILE_OPTIONS);
+    } catch (error) {
+      throw fromPjrtError(error, "model_invalid", `the program of bucket ${bucket} is not right`);
+    }
+    try {
+      this.#cache.write(key, this.#native.serialize(executable));
+    } catch {
+      // A plugin need not be able to.
+    }
+    return executable;
+  }
+
+  #parametersOf(executable: PjrtExecutable, program: string | Uint8Array): SignatureTensor[] | undefined {
+    try {
+      const { format, code } = this.#native.optimizedProgram(executable);
+      const parameters = hloParameters(format, code);
+      if (parameters !== undefined) return parameters;
+    } catch {
+      // A plugin need not tell; the text does.
+    }
+    return typeof program === "string" ? mlirParameters(program) : undefined;
+  }
+
+  #checkOutputs(bucket: number, executable: PjrtExecutable): void {
+    const { outputs } = this.#settings;
+    const actual = this.#native.outputsOf(executable);
+    if (actual.length !== outputs.length) {
+      throw mismatch(bucket, `returns ${actual.length} tensors; the spec has ${outputs.length} outputs`);
+    }
+    for (const [i, spec] of outputs.entries()) {
+      const { type, dimensions } = actual[i]!;
+      const elementType = type === BUFFER_TYPE_F32 ? "f32" : `type-${type}`;
+      expectTensor(bucket, `output "${spec.name}"`, spec, { elementType, dimensions });
+    }
+  }
+
+  /** The first bucket's program says the weights' dimensions; the others must say the same. */
+  #uploadOnce(bucket: number, tensors: readonly SignatureTensor[]): void {
+    if (this.#weightTensors !== undefined) {
+      const differs = tensors.findIndex((tensor, i) => showTensor(tensor) !== showTensor(this.#weightTensors![i]!));
+      if (differs === -1) return;
+      const other = showTensor(this.#weightTensors[differs]!);
+      throw mismatch(bucket, `takes ${showTensor(tensors[differs]!)} as weight ${differs}, other buckets ${other}`);
+    }
+    for (const [i, tensor] of tensors.entries()) {
+      const data = this.#settings.weights[i]!;
+      const length = tensor.dimensions.reduce((product, dimension) => product * dimension, 1);
+      if (tensor.elementType !== "f32" || length !== data.length) {
+        throw mismatch(
+          bucket,
+          `takes ${showTensor(tensor)} as weight ${i}; the spec has ${data.length} float32 numbers`,
+        );
+      }
+      try {
+        const buffer = this.#native.upload(this.#client, data, "float32", tensor.dimensions);
+        this.weights = [...this.weights, buffer];
+      } catch (error) {
+        throw fromPjrtError(error, "open_failed", `weight ${i} can't be put on the device`);
+      }
+    }
+    this.#weightTensors = tensors;
+  }
+}
+
+function mismatch(bucket: number, what: string): AcceleratorError {
+  return new AcceleratorError("model_mismatch", `the program of bucket ${bucket} ${what}`);
+}
+
+function expectTensor(bucket: number, what: string, spec: TensorSpec, actual: SignatureTensor): void {
+  const expected = showTensor({ elementType: "f32", dimensions: [bucket, ...spec.width] });
+  if (showTensor(actual) === expected) return;
+  throw mismatch(
+    bucket,
+    `has ${showTensor(actual)} as ${what} (${bucket * rowLength(spec)} numbers), expected ${expected}`,
+  );
+}
+
+/** What a compiled program depends on, besides the program. */
+function cacheParts(settings: PjrtSettings, description: PjrtClientDescription): readonly string[] {
+  const file = realpathSync(settings.pluginPath);
+  const { size, mtimeMs } = statSync(file);
+  const { apiVersion, platformName, platformVersion, deviceKind, attributes } = description;
+  // Not as JSON, which has no bigints.
+  const options = Object.entries(settings.createOptions).map(([name, value]) => `${name}=${typeof value}:${value}`);
+  return [
+    "compiled by PJRT",
+    Buffer.from(COMPILE_OPTIONS).toString("hex"),
+    JSON.stringify([file, size, mtimeMs, apiVersion, attributes]),
+    JSON.stringify([platformName, platformVersion, deviceKind]),
+    JSON.stringify([options, settings.environment]),
+    // Code for a CPU holds what that CPU can do.
+    platformName === "cpu" ? cpuFeatures() : "",
+  ];
+}
+
+function cpuFeatures(): string {
+  const model = `${process.arch} ${cpus()[0]?.model}`;
+  try {
+    return `${model} ${/^(?:flags|Features)\s*:.*$/m.exec(readFileSync("/proc/cpuinfo", "utf8"))?.[0]}`;
+  } catch {
+    return model;
+  }
+}
