@@ -50,15 +50,16 @@ describe("dlrm-bench --dry_run", () => {
     expect(err).toBe("");
     const lines = out.trimEnd().split("\n");
     const steps = lines.filter((line) => line.startsWith("["));
-    // 1 model, 2 prepare, and start, 2 parity, 2 load, stop of 2 arms in 2 repeats, report.
-    expect(steps).toHaveLength(28);
-    expect(lines).toHaveLength(28 * 2 + 2);
+    // 1 model, 2 prepare, and start, 2 parity, 2 closed and 4 open load, stop of 2 arms in 2 repeats, report.
+    expect(steps).toHaveLength(44);
+    expect(lines).toHaveLength(44 * 2 + 2);
     expect(lines[1]).toBe(`    dlrm-model export --preset dcnv2-6m --out ${currentDir}/bench-work/bundles/dcnv2-6m`);
     expect(out).toMatch(
       /py, repeat 1: start .*\n {4}\/usr\/bin\/taskset -c 0 .*fake-server\.ts --port PORT --mode ok\n/,
     );
     expect(out).toMatch(/load, B_req 16, C 1 \(about 8 s\)\n {4}\/usr\/bin\/taskset -c 1 .*"concurrency":1/);
-    expect(lines.at(-1)).toMatch(/^28 steps, about \d+ min\. Nothing was started\.$/);
+    expect(out).toMatch(/load, B_req 1, open loop at 80 % of the peak .*\n.*"offeredRps":"0.8 of the peak"/);
+    expect(lines.at(-1)).toMatch(/^44 steps, about \d+ min\. Nothing was started\.$/);
     expect(existsSync(path.join(currentDir, "bench-work"))).toBe(false);
   });
 

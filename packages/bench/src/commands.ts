@@ -49,8 +49,14 @@ export function exportCommandText(settings: BenchSettings): string {
 
 /** The load process of a step; the features of the model are left out of the text. */
 export function loadCommandText(settings: BenchSettings, machine: Machine, spec: ModelSpec, step: LoadStep): string {
-  const { shape: _, ...task } = loadTask(settings, machine, spec, step, { host: HOST, port: 0 });
-  const short = { ...task, port: "PORT", shape: `of ${spec.name}` };
+  const { load } = step;
+  const mode =
+    load.mode === "closed"
+      ? ({ kind: "closed", concurrency: load.concurrency } as const)
+      : ({ kind: "open", offeredRps: 0 } as const);
+  const { shape: _, ...task } = loadTask(settings, machine, spec, step, mode, { host: HOST, port: 0 });
+  const shown = load.mode === "closed" ? mode : { ...mode, offeredRps: `${load.peakFraction} of the peak` };
+  const short = { ...task, mode: shown, port: "PORT", shape: `of ${spec.name}` };
   const command = {
     file: process.execPath,
     args: [...process.execArgv, LOAD_ENTRY, JSON.stringify(short)],
@@ -72,6 +78,7 @@ export function benchCommandText(settings: BenchSettings): string {
     ["--duration", String(settings.durationS)],
     ["--warmup", String(settings.warmupS)],
     ["--repeats", String(settings.repeats)],
+    ["--open_loop", settings.openLoop ? "on" : "off"],
     ["--connections", String(settings.connections)],
     ["--server_cpus", formatCpuList(settings.serverCpus)],
     ["--client_cpus", formatCpuList(settings.clientCpus)],

@@ -1,9 +1,11 @@
 import type { Arm } from "@dlrm/arm-contract";
 import {
   type ArmOutcome,
+  bestPoint,
   compareWithinBudgets,
   type ParityEntry,
   type Point,
+  type PointKey,
   pointOf,
   type PointRepeat,
   type Summary,
@@ -11,7 +13,6 @@ import {
   type SummarySettings,
 } from "@dlrm/reporter";
 import type { ParityOutcome } from "./parity.ts";
-import type { LoadStep } from "./plan.ts";
 
 /** What a run has found so far; a summary can be made of it at any time. */
 export class Findings {
@@ -19,7 +20,7 @@ export class Findings {
   readonly #outcomes: Map<string, Pick<ArmOutcome, "status" | "reason" | "logTail">> = new Map();
   readonly #warnings: Map<string, Set<string>> = new Map();
   readonly #parity: Map<string, ParityEntry> = new Map();
-  readonly #points: Map<string, { step: LoadStep; repeats: PointRepeat[] }> = new Map();
+  readonly #points: Map<string, { key: PointKey; repeats: PointRepeat[] }> = new Map();
 
   /** @param arms those that were asked for, in that order. */
   constructor(arms: readonly Arm[]) {
@@ -49,11 +50,39 @@ export class Findings {
     this.#parity.set(key, { arm, bReq, maxAbsDiff, ok: outcome.ok, ...error });
   }
 
-  addRepeat(step: LoadStep, repeat: PointRepeat): void {
-    const key = `${step.arm} ${step.bReq} ${step.concurrency}`;
-    const point = this.#points.get(key) ?? { step, repeats: [] };
+  addRepeat(key: PointKey, repeat: PointRepeat): void {
+    const id = pointId(key);
+    const point = this.#points.get(id) ?? { key, repeats: [] };
     point.repeats.push(repeat);
-    this.#points.set(key, point);
+    this.#points.set(id, point);
+  }
+
+  /**
+   * Requests a second to offer for a share of the arm's closed-loop peak; the rate that the first repeat was given is
+   * that of all, so that they are measurements of one point. Undefined if there is no peak to take a share of.
+   */
+  offeredRps(arm: string, bReq: number, peakFraction: number): number | undefined {
+    const before = this.#points.get(pointId({ arm, bReq, mode: "open", concurrency: null, peakFraction }));
+    if (before !== undefined) return before.key.offeredRps ?? undefined;
+    const points = this.points().filter((point) => point.arm === arm && point.bReq === bReq);
+    const peak = bestPoint(points, null, { clientBound: true });
+    if (peak === undefined || peak.examplesPerS === 0) return undefined;
+    return Number(((peakFraction * peak.examplesPerS) / bReq).toPrecision(4));
+  }
+
+  /** In the order of arms, then request size, closed before open loop, and load. */
+  points(): Point[] {
+    const order = (arm: string): number => this.#arms.findIndex(({ name }) => name === arm);
+    return [...this.#points.values()]
+      .map(({ key, repeats }) => pointOf(key, repeats))
+      .sort(
+        (a, b) =>
+          order(a.arm) - order(b.arm) ||
+          a.bReq - b.bReq ||
+          Number(a.mode === "open") - Number(b.mode === "open") ||
+          (a.concurrency ?? 0) - (b.concurrency ?? 0) ||
+          (a.offeredRps ?? 0) - (b.offeredRps ?? 0),
+      );
   }
 
   /** @param finished whether the whole plan was done. */
@@ -73,14 +102,7 @@ export class Findings {
     },
   ): Summary {
     const order = (arm: string): number => this.#arms.findIndex(({ name }) => name === arm);
-    const points: Point[] = [...this.#points.values()]
-      .map(({ step, repeats }) =>
-        pointOf(
-          { arm: step.arm, bReq: step.bReq, mode: "closed", concurrency: step.concurrency, offeredRps: null },
-          repeats,
-        ),
-      )
-      .sort((a, b) => order(a.arm) - order(b.arm) || a.bReq - b.bReq || (a.concurrency ?? 0) - (b.concurrency ?? 0));
+    const points = this.points();
     const parity = [...this.#parity.values()].sort((a, b) => order(a.arm) - order(b.arm) || a.bReq - b.bReq);
     const families = new Map(this.#arms.map(({ name, family }) => [name, family]));
     return {
@@ -97,6 +119,10 @@ export class Findings {
       ...(run.finished ? {} : { interrupted: true }),
     };
   }
+}
+
+function pointId(key: Omit<PointKey, "offeredRps">): string {
+  return [key.arm, key.bReq, key.mode, key.concurrency ?? key.peakFraction].join(" ");
 }
 
 const unfinished = {

@@ -20,6 +20,11 @@ export const FLAGS: readonly Flag[] = [
   { name: "duration", argument: "seconds", help: "measured time of a point; default 10" },
   { name: "warmup", argument: "seconds", help: "load before the measured time; default 2" },
   { name: "repeats", argument: "count", help: "measurements of every point, arms alternating; default 3" },
+  {
+    name: "open_loop",
+    argument: "on|off",
+    help: "Poisson load at 50 and 80 % of each arm's peak after its closed loop; default on, off with --smoke",
+  },
   { name: "connections", argument: "count", help: "connections of the load generator; default 64" },
   { name: "server_cpus", argument: "list", help: "CPUs of the server, as in 0-3,8; default the first half" },
   { name: "client_cpus", argument: "list", help: "CPUs of the load generator; default the second half" },

@@ -1,4 +1,4 @@
-import type { LoadOptions } from "@dlrm/loadgen";
+import type { LoadMode, LoadOptions } from "@dlrm/loadgen";
 import type { ModelSpec } from "@dlrm/model";
 import { formatCpuList } from "./cpu-list.ts";
 import type { Machine } from "./machine.ts";
@@ -23,7 +23,8 @@ export function loadTask(
   settings: BenchSettings,
   machine: Machine,
   spec: ModelSpec,
-  step: Pick<LoadStep, "bReq" | "concurrency" | "repeat">,
+  step: Pick<LoadStep, "bReq" | "repeat">,
+  mode: LoadMode,
   address: { readonly host: string; readonly port: number },
 ): LoadTask {
   return {
@@ -34,7 +35,7 @@ export function loadTask(
       features: spec.features.map(({ name, vocabularySize, hotSize }) => ({ name, vocabularySize, hotSize })),
     },
     requestSize: step.bReq,
-    mode: { kind: "closed", concurrency: step.concurrency },
+    mode,
     connections: settings.connections,
     processes: settings.clientProcesses,
     warmupS: settings.warmupS,

@@ -1,10 +1,18 @@
 import { describe, expect, it } from "vitest";
-import { describeStep, planRun, type PlanFacts, type Step } from "./plan.ts";
+import { describeStep, planRun, pointName, type PlanFacts, type Step } from "./plan.ts";
 import { resolveSettings } from "./settings.ts";
 import { formatSeconds, TimeLeft } from "./time-left.ts";
 
 const settings = resolveSettings(
-  { arms: "engine,py", request_batch_sizes: "1,16", concurrencies: "1,8", repeats: "2", duration: "5", warmup: "1" },
+  {
+    arms: "engine,py",
+    request_batch_sizes: "1,16",
+    concurrencies: "1,8",
+    repeats: "2",
+    duration: "5",
+    warmup: "1",
+    open_loop: "on",
+  },
   {
     machine: { cpus: [0, 1], memoryBytes: 1, taskset: undefined },
     presets: ["dcnv2-lite"],
@@ -35,12 +43,16 @@ function ofArm(arm: string, repeat: number): string[] {
     `${of}: load, B_req 1, C 8`,
     `${of}: load, B_req 16, C 1`,
     `${of}: load, B_req 16, C 8`,
+    `${of}: load, B_req 1, open loop at 50 % of the peak`,
+    `${of}: load, B_req 1, open loop at 80 % of the peak`,
+    `${of}: load, B_req 16, open loop at 50 % of the peak`,
+    `${of}: load, B_req 16, open loop at 80 % of the peak`,
     `${of}: stop`,
   ];
 }
 
 describe("planRun", () => {
-  it("alternates arms within each repeat, in turned order in the second, parity before load", () => {
+  it("alternates arms within each repeat, in turned order in the second; parity before load, closed before open loop", () => {
     expect(planRun(settings, facts).map(describeStep)).toEqual([
       "model",
       "engine: prepare",
@@ -66,6 +78,11 @@ describe("planRun", () => {
     const again = planRun(settings, { ...facts, bundleExists: true, cacheExists: true });
     expect(estimate(again, "model")).toBe(0.5);
     expect(estimate(again, "py: prepare")).toBe(1);
+  });
+
+  it("has no open loop where that is off", () => {
+    const steps = planRun({ ...settings, openLoop: false }, facts).filter((step) => step.kind === "load");
+    expect(steps.map(({ load }) => load.mode)).toEqual(Array(16).fill("closed"));
   });
 
   it("is the same for the same settings", () => {
@@ -101,4 +118,9 @@ it.each([
   [3900, "1 h 05 min"],
 ])("%d s reads %s", (seconds, text) => {
   expect(formatSeconds(seconds)).toBe(text);
+});
+
+it("names the files of a point", () => {
+  expect(pointName({ bReq: 16, load: { mode: "closed", concurrency: 8 } })).toBe("closed-b16-c8");
+  expect(pointName({ bReq: 1, load: { mode: "open", peakFraction: 0.8 } })).toBe("open-b1-p80");
 });

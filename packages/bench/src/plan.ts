@@ -1,14 +1,22 @@
 import type { BenchSettings } from "./settings.ts";
 
-/** Load of one point: closed loop with this many callers. */
+/** Closed loop with this many callers, or Poisson arrivals at a share of the arm's own closed-loop peak. */
+export type PlannedLoad =
+  | { readonly mode: "closed"; readonly concurrency: number }
+  | { readonly mode: "open"; readonly peakFraction: number };
+
+/** Load of one point. */
 export interface LoadStep {
   readonly kind: "load";
   readonly arm: string;
   readonly repeat: number;
   readonly bReq: number;
-  readonly concurrency: number;
+  readonly load: PlannedLoad;
   readonly estimateS: number;
 }
+
+/** Rates of the open loop. */
+export const PEAK_FRACTIONS: readonly number[] = [0.5, 0.8];
 
 export type Step =
   | { readonly kind: "model"; readonly estimateS: number }
@@ -40,7 +48,8 @@ const READ_BYTES_PER_S = 1e9;
 
 /**
  * The steps of a run in order. Arms alternate within each repeat, in turned order in every second one, so that a slow
- * change of the machine falls on all alike. An arm that starts is checked for parity at every request size before load.
+ * change of the machine falls on all alike. An arm that starts is checked for parity at every request size before load;
+ * its open-loop points come after its closed-loop sweep, which their rates are taken from.
  */
 export function planRun(settings: BenchSettings, facts: PlanFacts): Step[] {
   const steps: Step[] = [
@@ -66,10 +75,14 @@ function planArm(settings: BenchSettings, facts: PlanFacts, arm: string, repeat:
     const first = repeat === 1 && arm === settings.arms[0];
     steps.push({ kind: "parity", arm, repeat, bReq, estimateS: 0.2 + (first ? bReq * 0.03 : 0) });
   }
-  for (const bReq of settings.requestBatchSizes) {
-    for (const concurrency of settings.concurrencies) {
-      const estimateS = settings.warmupS + settings.durationS + 1;
-      steps.push({ kind: "load", arm, repeat, bReq, concurrency, estimateS });
+  const closed = settings.concurrencies.map((concurrency) => ({ mode: "closed" as const, concurrency }));
+  const open = PEAK_FRACTIONS.map((peakFraction) => ({ mode: "open" as const, peakFraction }));
+  for (const loads of settings.openLoop ? [closed, open] : [closed]) {
+    for (const bReq of settings.requestBatchSizes) {
+      for (const load of loads) {
+        const estimateS = settings.warmupS + settings.durationS + 1;
+        steps.push({ kind: "load", arm, repeat, bReq, load, estimateS });
+      }
     }
   }
   steps.push({ kind: "stop", arm, repeat, estimateS: 0.5 });
@@ -79,6 +92,20 @@ function planArm(settings: BenchSettings, facts: PlanFacts, arm: string, repeat:
 /** Steps of the same kind and arm take about as long. */
 export function stepClass(step: Step): string {
   return "arm" in step ? `${step.kind} ${step.arm}` : step.kind;
+}
+
+/** `C 16`, or `open loop at 80 % of the peak`. */
+export function describeLoad(load: PlannedLoad): string {
+  return load.mode === "closed"
+    ? `C ${load.concurrency}`
+    : `open loop at ${Math.round(load.peakFraction * 100)} % of the peak`;
+}
+
+/** Name of the files of a point: `closed-b16-c8`, or `open-b16-p80`. */
+export function pointName({ bReq, load }: Pick<LoadStep, "bReq" | "load">): string {
+  return load.mode === "closed"
+    ? `closed-b${bReq}-c${load.concurrency}`
+    : `open-b${bReq}-p${Math.round(load.peakFraction * 100)}`;
 }
 
 export function describeStep(step: Step): string {
@@ -92,7 +119,7 @@ export function describeStep(step: Step): string {
     case "parity":
       return `${step.arm}, repeat ${step.repeat}: parity, B_req ${step.bReq}`;
     case "load":
-      return `${step.arm}, repeat ${step.repeat}: load, B_req ${step.bReq}, C ${step.concurrency}`;
+      return `${step.arm}, repeat ${step.repeat}: load, B_req ${step.bReq}, ${describeLoad(step.load)}`;
     case "stop":
       return `${step.arm}, repeat ${step.repeat}: stop`;
     case "report":

@@ -35,7 +35,7 @@ describe("repeatOf", () => {
       [2e9, 250_000],
       [3e9, 900_000],
     ]);
-    const repeat = repeatOf(2, { load, server, client: undefined, strays: [] });
+    const repeat = repeatOf(2, { load, server, client: undefined, strays: [] }, "closed");
     expect(repeat).toMatchObject({
       repeat: 2,
       serverCpuMicrosPerExample: 100,
@@ -50,7 +50,7 @@ describe("repeatOf", () => {
 
   it("has no latency and no cost where nothing was answered, but its errors", () => {
     const load = fakeLoad({ examples: 0, requests: 0, examplesPerS: 0, errors: { UNAVAILABLE: 5, INTERNAL: 0 } });
-    expect(repeatOf(1, { load, server: undefined, client: undefined, strays: [] })).toMatchObject({
+    expect(repeatOf(1, { load, server: undefined, client: undefined, strays: [] }, "closed")).toMatchObject({
       examplesPerS: 0,
       p50Ms: null,
       p99Ms: null,
@@ -60,9 +60,24 @@ describe("repeatOf", () => {
     });
   });
 
+  it("has both latencies of an open loop, and what was dropped or late", () => {
+    const { latency } = fakeLoad();
+    const load = fakeLoad({ latencyFromSend: { ...latency, p50Ms: 0.5, p99Ms: 1.25 }, dropped: 3, late: 4 });
+    const measurement = { load, server: undefined, client: undefined, strays: [] };
+    expect(repeatOf(1, measurement, "open")).toMatchObject({
+      p50Ms: 1,
+      p99Ms: 2,
+      p50FromSendMs: 0.5,
+      p99FromSendMs: 1.25,
+      dropped: 3,
+      late: 4,
+    });
+    expect(repeatOf(1, measurement, "closed")).not.toHaveProperty("p99FromSendMs");
+  });
+
   it("marks a client that was the limit", () => {
     const of = (changes: Partial<LoadResult>): boolean =>
-      repeatOf(1, { load: fakeLoad(changes), server: undefined, client: undefined, strays: [] }).clientBound;
+      repeatOf(1, { load: fakeLoad(changes), server: undefined, client: undefined, strays: [] }, "closed").clientBound;
     expect(of({ clientCpuFraction: 0.86 })).toBe(true);
     expect(of({ clientCpuFraction: 0.85 })).toBe(false);
     expect(of({ sendLag: { ...fakeLoad().sendLag, p99Ms: 6 } })).toBe(true);

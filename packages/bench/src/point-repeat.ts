@@ -43,7 +43,8 @@ function cpuMicrosAt(samples: readonly Pick<Sample, "timeNs" | "cpuMicros">[], t
 }
 
 /** One repeat of a point, as the summary has it. */
-export function repeatOf(repeat: number, { load, server }: Measurement): PointRepeat {
+export function repeatOf(repeat: number, { load, server }: Measurement, mode: "closed" | "open"): PointRepeat {
+  const open = mode === "open";
   const answered = load.examples > 0;
   const timed = load.latency.count > 0;
   const cpuMicros =
@@ -68,6 +69,14 @@ export function repeatOf(repeat: number, { load, server }: Measurement): PointRe
     p999Ms: ifTimed(load.latency.p999Ms),
     maxMs: ifTimed(load.latency.maxMs),
     sendLagP99Ms,
+    ...(open
+      ? {
+          p50FromSendMs: ifTimed(load.latencyFromSend.p50Ms),
+          p99FromSendMs: ifTimed(load.latencyFromSend.p99Ms),
+          dropped: load.dropped,
+          late: load.late,
+        }
+      : {}),
   };
 }
 

@@ -85,6 +85,7 @@ function run(
     ...FLAGS,
     arms: arms.map(({ name }) => name).join(","),
     repeats: "1",
+    open_loop: "off",
     work_dir: workDir,
     ...options.flags,
   };
@@ -152,6 +153,60 @@ describe("runBench", { timeout: 300_000 }, () => {
     expect(shown).toContain("28 steps");
     expect(shown).toMatch(/\[ 1\/28\] model .*\n/);
     expect(shown).toMatch(/\[27\/28\] engine, repeat 2: stop /);
+  });
+
+  it("offers shares of each arm's own peak, the same rate in every repeat", async () => {
+    const rates: number[] = [];
+    let points = 0;
+    const measure: Measure = async (request) => {
+      const { mode } = request.task;
+      if (mode.kind === "open") rates.push(mode.offeredRps);
+      const { load, ...rest } = await measured(request);
+      // Closed-loop points of the second repeat are faster.
+      return {
+        ...rest,
+        load: { ...load, examplesPerS: load.examplesPerS * (++points > 6 ? 2 : 1), dropped: 1, late: 2 },
+      };
+    };
+    const { summary } = await run([fakeArm("engine")], { measure, flags: { repeats: "2", open_loop: "on" } });
+    expect(rates).toEqual([500, 800, 500, 800, 500, 800, 500, 800]);
+    expect(
+      summary.points
+        .filter(({ mode }) => mode === "open")
+        .map(({ bReq, offeredRps, peakFraction, dropped, repeats }) => [
+          bReq,
+          offeredRps,
+          peakFraction,
+          dropped,
+          repeats.length,
+        ]),
+    ).toEqual([
+      [1, 500, 0.5, 2, 2],
+      [1, 800, 0.8, 2, 2],
+      [3, 500, 0.5, 2, 2],
+      [3, 800, 0.8, 2, 2],
+    ]);
+    expect(JSON.parse(readFileSync(results("engine", "open-b3-p80-r2.json"), "utf8"))).toMatchObject({
+      mode: "open",
+      offeredRps: 800,
+      repeat: 2,
+    });
+  });
+
+  it("leaves out the open loop of an arm without a peak, and says so", async () => {
+    const measure: Measure = async (request) => {
+      const { load, ...rest } = await measured(request);
+      return { ...rest, load: { ...load, errors: { INTERNAL: 1 } } };
+    };
+    const { summary } = await run([fakeArm("engine")], {
+      measure,
+      flags: { open_loop: "on", request_batch_sizes: "1" },
+    });
+    expect(summary.points.map(({ mode }) => mode)).toEqual(["closed"]);
+    expect(summary.arms?.[0]?.warnings).toEqual([
+      "no open loop at 50 % of the peak at B_req 1: no closed-loop point without errors to take the rate from",
+      "no open loop at 80 % of the peak at B_req 1: no closed-loop point without errors to take the rate from",
+    ]);
   });
 
   it("reports an arm that ends before it is healthy, with its log, and measures the others", async () => {

@@ -1,17 +1,17 @@
 import type { Arm } from "@dlrm/arm-contract";
 import type { Bundle } from "@dlrm/model";
-import { type Summary, type SummaryEnvironment, validateSummary } from "@dlrm/reporter";
+import { type PointKey, type Summary, type SummaryEnvironment, validateSummary } from "@dlrm/reporter";
 import { BenchError, messageOf } from "./bench-error.ts";
-import { cacheDir, HOST, serverCommand } from "./commands.ts";
+import { cacheDir, serverCommand } from "./commands.ts";
 import { readCpuTicks, loadAverage, stealFraction } from "./environment.ts";
 import { Findings } from "./findings.ts";
-import { loadTask } from "./load-options.ts";
+import { loadPoint } from "./load-point.ts";
 import type { Machine } from "./machine.ts";
 import type { Measure } from "./measure.ts";
 import { repeatOf } from "./point-repeat.ts";
 import { ParityCheck, type Reference } from "./parity-check.ts";
 import { planForMachine } from "./plan-for-machine.ts";
-import { describeStep, type LoadStep, type Step } from "./plan.ts";
+import { describeLoad, describeStep, type LoadStep, pointName, type Step } from "./plan.ts";
 import { ProcessGuard } from "./process-guard.ts";
 import type { Progress } from "./progress.ts";
 import { ResultsDir } from "./results-dir.ts";
@@ -64,9 +64,6 @@ export async function runBench(settings: BenchSettings, dependencies: BenchDepen
   }
   return await run.report();
 }
-
-/** For making requests and for last answers, beside warm-up and duration. */
-const LOAD_GRACE_S = 180;
 
 /** One run: `all` once, then `report`. */
 class Run {
@@ -206,40 +203,44 @@ class Run {
 
   async #load(step: LoadStep): Promise<void> {
     const { arm, started } = this.#current();
-    const { machine, measure, progress, signal } = this.#with;
-    const spec = present(this.#bundle, "a model").spec;
-    const task = loadTask(this.#settings, machine, spec, step, { host: HOST, port: started.port });
+    const key = this.#pointKey(step);
+    if (key === undefined) {
+      const warning = `no ${describeLoad(step.load)} at B_req ${step.bReq}: no closed-loop point without errors to take the rate from`;
+      this.#with.progress.note(`  ${warning}`);
+      this.#findings.warn(arm, warning);
+      return;
+    }
     const startedAt = new Date().toISOString();
-    const limitS = this.#settings.warmupS + this.#settings.durationS + LOAD_GRACE_S;
-    const overdue = new AbortController();
-    const timer = setTimeout(
-      () => overdue.abort(new BenchError("load_failed", `the load generator gave no result within ${limitS} s`)),
-      limitS * 1000,
-    );
-    const measurement = await started
-      .during("load", AbortSignal.any([signal, overdue.signal]), (giveUp) =>
-        measure({
-          task,
-          serverPid: present(started.server.pid, "a server"),
-          clientCpus: this.#settings.clientCpus,
-          taskset: machine.taskset,
-          guard: this.#guard,
-          logFile: this.#results.path(arm, `loadgen-r${step.repeat}.log`),
-          signal: giveUp,
-          onProgress: ({ phase, leftS, examplesPerS, p99Ms, errors }) =>
-            progress.update(
-              `${phase}, ${leftS.toFixed(0)} s: ${Math.round(examplesPerS)} examples/s, p99 ${p99Ms?.toFixed(2) ?? "–"} ms, ${errors} errors`,
-            ),
-        }),
-      )
-      .finally(() => clearTimeout(timer));
-    const name = `closed-b${step.bReq}-c${step.concurrency}-r${step.repeat}`;
+    const measurement = await loadPoint({
+      key,
+      step,
+      started,
+      settings: this.#settings,
+      machine: this.#with.machine,
+      spec: present(this.#bundle, "a model").spec,
+      measure: this.#with.measure,
+      guard: this.#guard,
+      progress: this.#with.progress,
+      logFile: this.#results.path(arm, `loadgen-r${step.repeat}.log`),
+      signal: this.#with.signal,
+    });
+    const name = `${pointName(step)}-r${step.repeat}`;
     const { load, server, client, strays } = measurement;
-    const key = { arm, bReq: step.bReq, mode: "closed", concurrency: step.concurrency, repeat: step.repeat };
-    this.#results.writeJson({ ...key, startedAt, result: load }, arm, `${name}.json`);
-    this.#results.writeJson({ ...key, server, client }, arm, `${name}.monitor.json`);
+    const head = { ...key, repeat: step.repeat };
+    this.#results.writeJson({ ...head, startedAt, result: load }, arm, `${name}.json`);
+    this.#results.writeJson({ ...head, server, client }, arm, `${name}.monitor.json`);
     if (strays[0] !== undefined) this.#findings.warn(arm, `the load generator was not pinned: ${strays[0]}`);
-    this.#findings.addRepeat(step, repeatOf(step.repeat, measurement));
+    this.#findings.addRepeat(key, repeatOf(step.repeat, measurement, key.mode));
+  }
+
+  /** Undefined for a share of a peak that was not measured. */
+  #pointKey({ arm, bReq, load }: LoadStep): PointKey | undefined {
+    if (load.mode === "closed") return { arm, bReq, mode: "closed", concurrency: load.concurrency, offeredRps: null };
+    const { peakFraction } = load;
+    const offeredRps = this.#findings.offeredRps(arm, bReq, peakFraction);
+    return offeredRps === undefined
+      ? undefined
+      : { arm, bReq, mode: "open", concurrency: null, offeredRps, peakFraction };
   }
 
   async #failed(arm: string, doing: string, error: unknown): Promise<void> {

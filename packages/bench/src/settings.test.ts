@@ -37,6 +37,7 @@ describe("resolveSettings", () => {
       durationS: 10,
       warmupS: 2,
       repeats: 3,
+      openLoop: true,
       connections: 64,
       serverCpus: [0],
       clientCpus: [1],
@@ -70,7 +71,9 @@ describe("resolveSettings", () => {
       requestBatchSizes: [1, 16],
       concurrencies: [1, 8],
       durationS: 1,
+      openLoop: false,
     });
+    expect(resolveSettings({ smoke: true, open_loop: "on" }, context).openLoop).toBe(true);
     expect(resolveSettings({ smoke: true }, context).arms).toEqual(["engine", "engine-batch", "engine-nobatch", "py"]);
   });
 

@@ -22,6 +22,8 @@ export interface BenchSettings {
   readonly durationS: number;
   readonly warmupS: number;
   readonly repeats: number;
+  /** Whether Poisson load at shares of each arm's own peak follows its closed-loop sweep. */
+  readonly openLoop: boolean;
   readonly connections: number;
   readonly serverCpus: readonly number[];
   readonly clientCpus: readonly number[];
@@ -55,6 +57,7 @@ const SMOKE: FlagValues = {
   duration: "2",
   warmup: "0.5",
   repeats: "1",
+  open_loop: "off",
 };
 
 /** @throws BenchError `usage` that lists every problem. */
@@ -83,6 +86,7 @@ export function resolveSettings(flags: FlagValues, context: SettingsContext): Be
     durationS: read.number("duration", 10, 0.1),
     warmupS: read.number("warmup", 2, 0),
     repeats: read.integer("repeats", 3, 1),
+    openLoop: read.choice("open_loop", ["on", "off"], "on") === "on",
     connections,
     serverCpus,
     clientCpus,

@@ -2,7 +2,7 @@ import { median } from "./statistics.ts";
 import type { Point, PointRepeat } from "./summary.ts";
 
 /** What tells one point from another. */
-export type PointKey = Pick<Point, "arm" | "bReq" | "mode" | "concurrency" | "offeredRps">;
+export type PointKey = Pick<Point, "arm" | "bReq" | "mode" | "concurrency" | "offeredRps" | "peakFraction">;
 
 /** Over this share of its CPUs, the load generator is taken for the limit. */
 export const CLIENT_BOUND_CPU_FRACTION = 0.85;
@@ -31,9 +31,11 @@ export function pointOf(key: PointKey, repeats: readonly PointRepeat[]): Point {
     mode: key.mode,
     concurrency: key.concurrency,
     offeredRps: key.offeredRps,
+    ...(key.peakFraction === undefined ? {} : { peakFraction: key.peakFraction }),
     examplesPerS,
     p50Ms: median(repeats.map((repeat) => repeat.p50Ms)),
     p99Ms: median(repeats.map((repeat) => repeat.p99Ms)),
+    ...(key.mode === "closed" ? {} : openLoopValues(repeats)),
     errors,
     serverCpuMicrosPerExample: median(repeats.map((repeat) => repeat.serverCpuMicrosPerExample)),
     serverPeakRssBytes: median(repeats.map((repeat) => repeat.serverPeakRssBytes)),
@@ -41,6 +43,16 @@ export function pointOf(key: PointKey, repeats: readonly PointRepeat[]): Point {
     clientCpuFraction: median(repeats.map((repeat) => repeat.clientCpuFraction)),
     clientBound: repeats.filter((repeat) => repeat.clientBound).length * 2 >= repeats.length,
     repeats,
+  };
+}
+
+/** Fields that no repeat has are left out. */
+function openLoopValues(repeats: readonly PointRepeat[]): Pick<Point, "p50FromSendMs" | "p99FromSendMs" | "dropped"> {
+  const has = (field: keyof PointRepeat): boolean => repeats.some((repeat) => repeat[field] !== undefined);
+  return {
+    ...(has("p50FromSendMs") ? { p50FromSendMs: median(repeats.map((repeat) => repeat.p50FromSendMs)) } : {}),
+    ...(has("p99FromSendMs") ? { p99FromSendMs: median(repeats.map((repeat) => repeat.p99FromSendMs)) } : {}),
+    ...(has("dropped") ? { dropped: repeats.reduce((sum, repeat) => sum + (repeat.dropped ?? 0), 0) } : {}),
   };
 }
 

@@ -62,6 +62,7 @@ export interface SummarySettings {
   readonly concurrencies?: readonly number[];
   readonly requestBatchSizes?: readonly number[];
   readonly connections?: number;
+  readonly openLoop?: boolean;
   readonly [key: string]: unknown;
 }
 
@@ -86,10 +87,17 @@ export interface Point {
   readonly concurrency: number | null;
   /** Requests a second that were offered; null in a closed loop. */
   readonly offeredRps: number | null;
+  /** Open loop: the offered rate as a share of the arm's own closed-loop peak at this request size, 0 to 1. */
+  readonly peakFraction?: number;
   readonly examplesPerS: number;
-  /** null if no request succeeded. */
+  /** From the intended send time, which in a closed loop is the actual one. null if no request succeeded. */
   readonly p50Ms: number | null;
   readonly p99Ms: number | null;
+  /** The same requests from the actual send time; open loop only. */
+  readonly p50FromSendMs?: number | null;
+  readonly p99FromSendMs?: number | null;
+  /** Open loop: sends that were not made, summed over the repeats, because too many requests were outstanding. */
+  readonly dropped?: number;
   /** Errors by name of gRPC code, summed over the repeats. */
   readonly errors: Readonly<Record<string, number>>;
   /** CPU time of the arm's whole process tree; null if no example was answered or it could not be read. */
@@ -123,6 +131,12 @@ export interface PointRepeat {
   readonly maxMs?: number | null;
   /** 99th percentile of how late requests were sent. */
   readonly sendLagP99Ms?: number | null;
+  /** Open loop, from the actual send time. */
+  readonly p50FromSendMs?: number | null;
+  readonly p99FromSendMs?: number | null;
+  /** Open loop: sends not made, and sends made late. */
+  readonly dropped?: number;
+  readonly late?: number;
 }
 
 /** The best throughput of each family within a latency budget. */
