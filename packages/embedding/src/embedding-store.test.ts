@@ -1,4 +1,5 @@
-import { mkdtemp, rm, truncate, writeFile } from "node:fs/promises";
+import { createHash } from "node:crypto";
+import { mkdtemp, readFile, rm, truncate, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Worker } from "node:worker_threads";
@@ -346,6 +347,18 @@ describe("openEmbeddingStore refuses", () => {
     const error = (await refusal(file)) as EmbeddingError;
     expect(error.code).toBe("invalid_table");
     expect(error.message).toMatch(message);
+  });
+
+  test("a file with another SHA-256 than it must have", async () => {
+    const sha256 = createHash("sha256")
+      .update(await readFile(path))
+      .digest("hex");
+    expect(await refusal(path, { sha256: sha256.toUpperCase() })).toBeUndefined();
+    const other = sha256.startsWith("0") ? sha256.replace("0", "1") : sha256.replace(/^./, "0");
+    expect(await refusal(path, { sha256: other })).toMatchObject({
+      code: "invalid_file",
+      message: `${path}: has SHA-256 ${sha256}, expected ${other}`,
+    });
   });
 
   test("kernels it does not have, and policies that make no sense", async () => {

@@ -7,6 +7,7 @@ import type { KernelPlan, KernelSession } from "./kernel.ts";
 import { checkIds, checkOutput, checkRagged, layOutPlan, locateId, locateRaggedId } from "./plan-layout.ts";
 import type { FeatureLayout, PlanFeature, PlanLayout } from "./plan-layout.ts";
 import { describeTables } from "./table-source.ts";
+import { verifySha256 } from "./verify-sha256.ts";
 import type { EmbeddingSource, OutOfVocabularyPolicies } from "./table-source.ts";
 import { tableBytesOf } from "./table.ts";
 import type { TableInfo } from "./table.ts";
@@ -23,6 +24,10 @@ export interface EmbeddingStoreOptions {
    * be changed or cut short while it is mapped. Only the native kernel maps. Default: `memory`.
    */
   readonly mode?: "memory" | "mmap" | undefined;
+  /**
+   * SHA-256 (hexadecimal) that the safetensors file must have. Costs reading it once more, before loading. Default: not checked.
+   */
+  readonly sha256?: string | undefined;
   /** Spreads the tables (nothing else) over all NUMA nodes. Linux and the native kernel only. Default: false. */
   readonly numaInterleave?: boolean | undefined;
   /** Reads in flight while loading. Default: twice the CPUs this process may use, at least 4. */
@@ -111,6 +116,7 @@ export async function openEmbeddingStore(
       `loadConcurrency is ${concurrency}, expected an integer of at least 1`,
     );
   }
+  if (options.sha256 !== undefined) await verifySha256(source, options.sha256, options.signal);
   const mode = options.mode ?? "memory";
   if (mode !== "memory" && mode !== "mmap") {
     throw new EmbeddingError("invalid_argument", `mode is ${JSON.stringify(mode)}, expected memory or mmap`);

@@ -41,15 +41,7 @@ impl Elements {
         let mut offset = 0;
         // SAFETY: value is a typed array; all results outlive the call to napi.
         let status = unsafe {
-            sys::napi_get_typedarray_info(
-                env.raw(),
-                value.value,
-                &mut kind,
-                &mut len,
-                &mut start,
-                &mut buffer,
-                &mut offset,
-            )
+            sys::napi_get_typedarray_info(env.raw(), value.value, &mut kind, &mut len, &mut start, &mut buffer, &mut offset)
         };
         if status != sys::Status::napi_ok {
             return None;

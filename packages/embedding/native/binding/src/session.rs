@@ -4,9 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use dlrm_embedding_kernel::{
-    Feature, Level, Outcome, Plan, Pooling, Scratch, Store, Update, find_out_of_vocabulary, gather,
-};
+use dlrm_embedding_kernel::{Feature, Level, Outcome, Plan, Pooling, Scratch, Store, Update, find_out_of_vocabulary, gather};
 use napi::bindgen_prelude::Unknown;
 use napi::{Env, Result};
 use napi_derive::napi;

@@ -73,12 +73,7 @@ impl Plan {
         if hot_before > i32::MAX as u32 || column > i32::MAX as u32 {
             return None;
         }
-        Some(Plan {
-            features: planned,
-            ids_per_example: hot_before as usize,
-            output_width: column as usize,
-            store: store.id(),
-        })
+        Some(Plan { features: planned, ids_per_example: hot_before as usize, output_width: column as usize, store: store.id() })
     }
 
     /// Sum of the hot sizes.

@@ -21,9 +21,7 @@ impl Level {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("f16c") {
             levels.push(Level::Avx2);
-            if is_x86_feature_detected!("avx512f")
-                && is_x86_feature_detected!("avx512bw")
-                && is_x86_feature_detected!("avx512vl")
+            if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512vl")
             {
                 levels.push(Level::Avx512);
             }
@@ -293,10 +291,7 @@ mod x86 {
                 let packed = from.add(at / 2);
                 let low = packed.cast::<i32>().read_unaligned();
                 let high = packed.add(4).cast::<i32>().read_unaligned();
-                let both = _mm512_inserti64x4::<1>(
-                    _mm512_castsi256_si512(_mm256_set1_epi32(low)),
-                    _mm256_set1_epi32(high),
-                );
+                let both = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(_mm256_set1_epi32(low)), _mm256_set1_epi32(high));
                 let shifts = _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 0, 4, 8, 12, 16, 20, 24, 28);
                 let codes = _mm512_srlv_epi32(both, shifts);
                 _mm512_cvtepi32_ps(_mm512_and_si512(codes, _mm512_set1_epi32(0xf)))

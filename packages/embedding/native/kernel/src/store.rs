@@ -215,9 +215,8 @@ impl Builder {
                 Source::File { path, offset } if map_files => map(path, *offset, spec.table_bytes()),
                 _ => Memory::anonymous(spec.table_bytes()),
             };
-            let memory = memory.map_err(|error| {
-                format!("no memory for the {} bytes of table {:?}: {error}", spec.table_bytes(), spec.name)
-            })?;
+            let memory = memory
+                .map_err(|error| format!("no memory for the {} bytes of table {:?}: {error}", spec.table_bytes(), spec.name))?;
             if interleave {
                 memory.interleave().map_err(|error| format!("cannot interleave table {:?}: {error}", spec.name))?;
             }

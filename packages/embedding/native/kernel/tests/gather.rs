@@ -123,7 +123,11 @@ const DTYPES: [Dtype; 5] = [Dtype::Float32, Dtype::Float16, Dtype::Bfloat16, Dty
 
 #[test]
 fn every_level_gives_the_bits_of_plain_loops() {
-    let dims: &[u32] = if cfg!(miri) { &[1, 5, 33] } else { &[1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 64, 65, 100, 127, 128, 129, 200, 256, 257, 300, 513, 1000, 1024] };
+    let dims: &[u32] = if cfg!(miri) {
+        &[1, 5, 33]
+    } else {
+        &[1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 64, 65, 100, 127, 128, 129, 200, 256, 257, 300, 513, 1000, 1024]
+    };
     let hot_sizes: &[u32] = if cfg!(miri) { &[1, 0, 2, 5] } else { &[1, 0, 2, 3, 8, 100, 27] };
     let mut random = Random(1);
     for &dim in dims {
@@ -316,7 +320,14 @@ fn an_update_out_of_range_changes_nothing() {
     let good = Update { table: 0, first_row: 0, bytes: &[1; 8] };
     for (table, first_row, len) in [(1, 0, 8), (0, 4, 8), (0, 3, 16), (0, 0, 7), (0, u32::MAX, 8)] {
         let bytes = vec![1; len];
-        assert!(store.update(&[Update { table: good.table, first_row: good.first_row, bytes: good.bytes }, Update { table, first_row, bytes: &bytes }]).is_err());
+        assert!(
+            store
+                .update(&[
+                    Update { table: good.table, first_row: good.first_row, bytes: good.bytes },
+                    Update { table, first_row, bytes: &bytes }
+                ])
+                .is_err()
+        );
     }
     assert_eq!(store.epoch(), 0);
 }
