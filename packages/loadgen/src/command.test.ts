@@ -2,9 +2,12 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { type FakeServer, startFakeServer } from "../test/fake-server.ts";
 import { parseArgs } from "./arguments.ts";
+
+// These tests start several processes each; a machine that is busy takes its time for that.
+vi.setConfig({ testTimeout: 180_000 });
 
 const cli = fileURLToPath(new URL("cli.ts", import.meta.url));
 const shapeFile = fileURLToPath(new URL("../test/shape.json", import.meta.url));

@@ -6,9 +6,12 @@ import { readFileSync } from "node:fs";
 import { createServer } from "node:http2";
 import type { AddressInfo } from "node:net";
 import { fileURLToPath } from "node:url";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { grpcFrame } from "./grpc-frame.ts";
 import { METADATA_PATH } from "./predict-path.ts";
+
+// These tests start several processes each; a machine that is busy takes its time for that.
+vi.setConfig({ testTimeout: 180_000 });
 
 const folder = fileURLToPath(new URL("..", import.meta.url));
 const readme = readFileSync(`${folder}/README.md`, "utf8");

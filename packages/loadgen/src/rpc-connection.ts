@@ -45,7 +45,7 @@ export interface RpcConnection {
 export type Connect = (target: RpcTarget, events: RpcEvents) => Promise<RpcConnection>;
 
 /** A server that accepts a connection but never speaks HTTP/2 is given up after this. */
-export const CONNECT_TIMEOUT_MS = 10_000;
+export const CONNECT_TIMEOUT_MS = 20_000;
 
 /** `host:port` as it stands in :authority, IPv6 in brackets. */
 export function authorityOf(host: string, port: number): string {
