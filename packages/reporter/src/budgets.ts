@@ -43,16 +43,24 @@ export function compareWithinBudgets(
 ): Budget[] {
   const sizes = [...new Set(points.map((point) => point.bReq))].sort((a, b) => a - b);
   return sizes.flatMap((bReq) =>
-    budgetsMs.map((budgetMs) => {
-      const winnerOf = (family: ArmFamily): BudgetWinner | null => {
-        const candidates = points.filter((point) => point.bReq === bReq && families.get(point.arm) === family);
-        const best = bestPoint(candidates, budgetMs);
-        return best === undefined ? null : { arm: best.arm, examplesPerS: best.examplesPerS };
-      };
-      const engine = winnerOf("engine");
-      const python = winnerOf("python");
-      const comparable = engine !== null && python !== null && python.examplesPerS > 0;
-      return { bReq, budgetMs, engine, python, ratio: comparable ? engine.examplesPerS / python.examplesPerS : null };
-    }),
+    budgetsMs.map((budgetMs) => ({ bReq, budgetMs, ...compareWithin(points, families, bReq, budgetMs) })),
   );
+}
+
+/** One comparison of `compareWithinBudgets`; `null` is no bound at all. */
+export function compareWithin(
+  points: readonly Point[],
+  families: ReadonlyMap<string, ArmFamily>,
+  bReq: number,
+  budgetMs: number | null,
+): Pick<Budget, "engine" | "python" | "ratio"> {
+  const winnerOf = (family: ArmFamily): BudgetWinner | null => {
+    const candidates = points.filter((point) => point.bReq === bReq && families.get(point.arm) === family);
+    const best = bestPoint(candidates, budgetMs);
+    return best === undefined ? null : { arm: best.arm, examplesPerS: best.examplesPerS };
+  };
+  const engine = winnerOf("engine");
+  const python = winnerOf("python");
+  const comparable = engine !== null && python !== null && python.examplesPerS > 0;
+  return { engine, python, ratio: comparable ? engine.examplesPerS / python.examplesPerS : null };
 }

@@ -4,9 +4,9 @@ import { renderCharts } from "./charts.ts";
 import { shortNumber, ticks } from "./svg.ts";
 
 describe("renderCharts", () => {
-  it("draws throughput and scaling, light and dark, with the data beside", () => {
+  it("draws throughput, scaling, latency and cost, light and dark, with the data beside", () => {
     const charts = renderCharts(fixedSummary());
-    expect(charts.map((chart) => chart.name)).toEqual(["throughput", "scaling"]);
+    expect(charts.map((chart) => chart.name)).toEqual(["throughput", "scaling", "latency", "cost"]);
     for (const { svg, title } of charts) {
       expect(title).toContain("simulated accelerator");
       expect(svg.light).not.toBe(svg.dark);
@@ -28,6 +28,42 @@ describe("renderCharts", () => {
       ].join("\n"),
     );
     expect(charts[1]?.csv.split("\n")).toHaveLength(11);
+  });
+
+  it("draws at most three sizes, a row for throughput and one for CPU, with hollow marks explained", () => {
+    const sizes = [1, 4, 16, 64, 128].map((bReq) =>
+      closedPoint("engine", bReq, 1, [1000], { clientBound: bReq === 128 }),
+    );
+    const scaling = renderCharts({ ...fixedSummary(), arms: [], points: sizes })[1];
+    const titles = [...(scaling?.svg.light.matchAll(/>(B_req [^<]*)</g) ?? [])].map((match) => match[1]);
+    expect(titles).toEqual(
+      ["examples/s", "CPU µs an example"].flatMap((of) => [1, 16, 128].map((bReq) => `B_req ${bReq}: ${of}`)),
+    );
+    expect(scaling?.svg.light).toContain("Hollow marks: the load generator was the limit");
+  });
+
+  it("puts a mark where its point is", () => {
+    const points = [
+      closedPoint("engine", 1, 1, [500], { p99Ms: 1 }),
+      closedPoint("engine", 1, 4, [1000], { p99Ms: 10 }),
+    ];
+    const latency = renderCharts({ ...fixedSummary(), arms: [], points })[2];
+    const marks = [...(latency?.svg.light.matchAll(/<circle cx="([\d.]+)" cy="([\d.]+)" r="4.5"/g) ?? [])];
+    // The plot is 790 wide from 64, of 0 to 1,000 examples/s, and 220 high from 110, of 1 to 10 ms.
+    expect(marks.map((mark) => [Number(mark[1]), Number(mark[2])])).toEqual([
+      [64 + 395, 110 + 220],
+      [64 + 790, 110],
+    ]);
+  });
+
+  it("has CPU at the peak and the largest memory as CSV", () => {
+    const cost = renderCharts(fixedSummary())[3];
+    expect(cost?.csv.split("\n").slice(0, 4)).toEqual([
+      "b_req,arm,concurrency,server_cpu_micros_per_example,peak_memory_bytes,memory_measure",
+      "1,engine,16,50,94371840,PSS",
+      "1,engine-batch,16,50,94371840,PSS",
+      "1,py,64,815,94371840,PSS",
+    ]);
   });
 
   it("draws the longest bar of a panel over the whole width and the others in proportion", () => {

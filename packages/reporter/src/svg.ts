@@ -42,6 +42,26 @@ export function textElement(attributes: Attributes, content: string): string {
   return element("text", attributes, escapeText(content));
 }
 
+export function seriesColor(palette: Palette, index: number): string {
+  return palette.series[index % palette.series.length] ?? palette.text;
+}
+
+/** A mark whose shape, like its colour, tells which series it belongs to. */
+export function markElement(index: number, x: number, y: number, radius: number, attributes: Attributes): string {
+  const at = (...corners: readonly (readonly [number, number])[]): string =>
+    corners.map(([dx, dy]) => `${round(x + dx * radius)},${round(y + dy * radius)}`).join(" ");
+  switch (index % 4) {
+    case 0:
+      return element("circle", { cx: x, cy: y, r: radius, ...attributes });
+    case 1:
+      return element("polygon", { points: at([-0.9, -0.9], [0.9, -0.9], [0.9, 0.9], [-0.9, 0.9]), ...attributes });
+    case 2:
+      return element("polygon", { points: at([0, -1.25], [1.25, 0], [0, 1.25], [-1.25, 0]), ...attributes });
+    default:
+      return element("polygon", { points: at([0, -1.15], [1.15, 0.9], [-1.15, 0.9]), ...attributes });
+  }
+}
+
 export function svgDocument(
   width: number,
   height: number,
