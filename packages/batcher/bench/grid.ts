@@ -36,6 +36,8 @@ export interface GridOptions {
   readonly roundTripSpread?: number;
   readonly callers?: readonly number[];
   readonly runNoise?: number;
+  /** Whether Poisson arrivals are played, too. Default true. */
+  readonly openLoads?: boolean;
   readonly onPoint?: (point: GridPoint, done: number, total: number) => void;
 }
 
@@ -44,7 +46,9 @@ export async function playGrid(options: GridOptions): Promise<readonly GridPoint
   const { requests, seed, devices = DEVICES, callers = CALLERS, onPoint } = options;
   const cases = devices.flatMap((device) =>
     REQUEST_SIZES.flatMap((requestSize) =>
-      loadsOf(device, requestSize, callers).map(({ load, loadName }) => ({ device, requestSize, load, loadName })),
+      loadsOf(device, requestSize, callers)
+        .filter(({ load }) => load.kind === "closed" || options.openLoads !== false)
+        .map(({ load, loadName }) => ({ device, requestSize, load, loadName })),
     ),
   );
   const points: GridPoint[] = [];

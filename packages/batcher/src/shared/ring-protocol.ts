@@ -295,30 +295,56 @@ export function release(control: Int32Array, ring: RingShape, producer: number, 
   }
 }
 
-/** Makes a slot that all have left ready for its next batch, and opens that if it is the next. */
+/**
+ * Makes a slot that all have left ready for its next batch, and opens that if it is the next. Does nothing if that was
+ * done: who buries a producer may do it at the same time.
+ */
 function prepare(control: Int32Array, ring: RingShape, slot: number): void {
   const at = slotAt(ring, slot);
-  Atomics.store(control, at + ABANDONED, 0);
   const word = Atomics.load(control, at + WORD);
-  Atomics.store(control, at + WORD, preparedWord((word >>> 16) + ring.slots));
-  // Who closed the open batch may have found this slot taken. That batch may be read and its slot prepared by now, too:
-  // batches are not released in their order.
+  if (!isClosed(word)) {
+    return;
+  }
+  Atomics.store(control, at + ABANDONED, 0);
+  if (Atomics.compareExchange(control, at + WORD, word, preparedWord((word >>> 16) + ring.slots)) === word) {
+    advanceIfOver(control, ring);
+  }
+}
+
+/**
+ * Opens the next batch if the open one takes no more rows: who closed it may have found the next slot taken. It may be
+ * read and its slot prepared by now, too: batches are not released in their order.
+ */
+function advanceIfOver(control: Int32Array, ring: RingShape): void {
   const open = Atomics.load(control, OPEN_SEQUENCE);
   if (isOver(Atomics.load(control, slotAt(ring, (open >>> 0) % ring.slots) + WORD), open)) {
     advance(control, ring, open);
   }
 }
 
-/** Anyone, once a producer can do nothing more: lets the ring go on without it. */
+/**
+ * Anyone, once a producer can do nothing more: lets the ring go on without it, and does what it may have left undone
+ * between two steps of its last call.
+ */
 export function buryProducer(control: Int32Array, ring: RingShape, producer: number): void {
-  const bit = 1 << producer;
-  Atomics.or(control, DEAD, bit);
+  Atomics.or(control, DEAD, 1 << producer);
   for (let slot = 0; slot < ring.slots; slot += 1) {
     const at = slotAt(ring, slot);
     release(control, ring, producer, slot);
+    // It may have been the last to release a batch, and not have prepared the slot.
+    const word = Atomics.load(control, at + WORD);
+    const published = Atomics.load(control, at + PUBLISHED);
+    if (isClosed(word) && sameGeneration(word, published - 1) && Atomics.load(control, at + READERS) === 0) {
+      prepare(control, ring, slot);
+    }
     Atomics.add(control, at + COMPLETION, 1);
     Atomics.notify(control, at + COMPLETION);
   }
+  // It may have closed the open batch or prepared the next, or have been about to wake someone.
+  advanceIfOver(control, ring);
+  Atomics.notify(control, OPEN_SEQUENCE);
+  Atomics.store(control, SLEEPING, 0);
+  Atomics.notify(control, SLEEPING);
 }
 
 /** Consumer: false if there is work for it; else true, and it will be woken at `wakeAtRows` rows or a closed batch. */
