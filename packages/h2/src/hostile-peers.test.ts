@@ -309,6 +309,30 @@ test("a body that grows piece by piece is charged as it grows, and given back wh
   expect(peer.connection.bufferedBytes).toBe(0);
 });
 
+test("a body that is lent is whole each time, and its memory is used again", () => {
+  const seen: { readonly first: number; readonly last: number; readonly memory: ArrayBufferLike }[] = [];
+  const handler: StreamHandler = {
+    body: "whole",
+    borrowsBody: true,
+    onBody(_, body) {
+      expect(body.length).toBe(40_000);
+      seen.push({ first: body[0] as number, last: body.at(-1) as number, memory: body.buffer });
+    },
+  };
+  const peer = serve(() => handler);
+  for (let index = 0; index < 3; index++) {
+    const half = Buffer.alloc(10_000, index);
+    peer.send(headers(id(index), 0), ...[0, 0, 0, END_STREAM].map((flags) => data(id(index), flags, half)));
+  }
+  expect(seen.map(({ first, last }) => [first, last])).toEqual([
+    [0, 0],
+    [1, 1],
+    [2, 2],
+  ]);
+  expect(new Set(seen.map(({ memory }) => memory)).size).toBe(1);
+  expect(peer.connection.bufferedBytes).toBe(0);
+});
+
 test("answers that the client gives no window for take no more memory than a connection may", () => {
   const body = Buffer.alloc(50_000);
   let refused = 0;

@@ -1,3 +1,4 @@
+import { allocateBody, releaseBody } from "./body-buffers.ts";
 import type { HeaderBlock } from "./header-block.ts";
 import type { Http2Connection } from "./connection.ts";
 import { ErrorCode } from "./protocol.ts";
@@ -15,7 +16,9 @@ export interface StreamHandler {
   onHeaders?(stream: Http2Stream, headers: HeaderBlock): void;
   /** Length of a whole body, if its first octets tell it, so that it is assembled in one piece. */
   expectedBytes?(stream: Http2Stream, first: Buffer): number | undefined;
-  /** The whole body. The buffer is the receiver's to keep. */
+  /** The body is only lent: `onBody` is done with it when it returns, and its memory is used again. False by default. */
+  readonly borrowsBody?: boolean;
+  /** The whole body. The buffer is the receiver's to keep, unless `borrowsBody`. */
   onBody?(stream: Http2Stream, body: Buffer, trailers: HeaderBlock | undefined): void;
   /** Without it the stream is reset with ENHANCE_YOUR_CALM. */
   onBodyTooLarge?(stream: Http2Stream, atLeastBytes: number): void;
@@ -233,8 +236,10 @@ export class Http2Stream {
       handler.onEnd?.(this, trailers);
     } else if (!this.tooLarge) {
       const body = this.assembled;
+      const isAssembled = this.bufferedBytes > 0;
       this.dropAssembled();
       handler.onBody?.(this, body === undefined ? EMPTY : body.subarray(0, this.receivedBytes), trailers);
+      if (isAssembled && handler.borrowsBody === true) releaseBody(body as Buffer);
     }
     if (this.localEnded) this.finish();
   }
@@ -298,8 +303,16 @@ export class Http2Stream {
       return undefined;
     }
     this.bufferedBytes = bytes;
-    const larger = Buffer.allocUnsafeSlow(bytes);
-    this.assembled?.copy(larger, 0);
+    if (this.handler.borrowsBody !== true) {
+      const larger = Buffer.allocUnsafeSlow(bytes);
+      this.assembled?.copy(larger, 0);
+      return larger;
+    }
+    const larger = allocateBody(bytes);
+    if (this.assembled !== undefined) {
+      this.assembled.copy(larger, 0);
+      releaseBody(this.assembled);
+    }
     return larger;
   }
 

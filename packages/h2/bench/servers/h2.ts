@@ -14,6 +14,7 @@ const decoder = new PredictDecoder();
 const handler: StreamHandler = {
   body: "whole",
   maxBodyBytes: 64 << 20,
+  borrowsBody: true,
   expectedBytes: (_, first) => (first.length < 5 ? undefined : 5 + first.readUInt32BE(1)),
   onBody(stream, body) {
     decoder.decode(body, 5, body.length);
