@@ -1,3 +1,5 @@
+export { findPjrtPlugin } from "./find-plugin.ts";
+export type { FindPluginOptions, FoundPlugin } from "./find-plugin.ts";
 export { openDevice } from "./open-device.ts";
 export { allocateTensor } from "./allocate-tensor.ts";
 export { AcceleratorError } from "./errors.ts";
