@@ -1,7 +1,8 @@
 /**
  * - `invalid_summary`: a value is not a summary of the supported version; the message lists every problem.
+ * - `file_failed`: a file is not there, cannot be read or written, or is no JSON.
  */
-export type ReporterErrorCode = "invalid_summary";
+export type ReporterErrorCode = "invalid_summary" | "file_failed";
 
 export class ReporterError extends Error {
   override readonly name = "ReporterError";

@@ -1,0 +1,42 @@
+import * as fc from "fast-check";
+import { expect, it } from "vitest";
+import { codeBlock, left, right, table } from "./markdown.ts";
+import { markdownToHtml } from "./markdown-html.ts";
+
+it.each([
+  ["## A heading, *so labelled*", "<h2>A heading, <em>so labelled</em></h2>"],
+  ["> **Noisy.** It was 2 * 3 * 4.", "<blockquote><strong>Noisy.</strong> It was 2 * 3 * 4.</blockquote>"],
+  ["- one\n- two", "<ul><li>one</li><li>two</li></ul>"],
+  ["a\nb\n\nc", "<p>a b</p>\n<p>c</p>"],
+  ["<script>", "<p>&lt;script&gt;</p>"],
+])("%j", (markdown, html) => {
+  expect(markdownToHtml(markdown)).toBe(html);
+});
+
+it("takes tables as they are written", () => {
+  const markdown = table([left("arm"), right("examples/s")], [["a | b", "**1**"]]);
+  expect(markdownToHtml(markdown)).toBe(
+    '<div class="table"><table><thead><tr><th scope="col">arm</th><th scope="col" class="end">examples/s</th></tr></thead>' +
+      '<tbody><tr><td>a | b</td><td class="end"><strong>1</strong></td></tr></tbody></table></div>',
+  );
+});
+
+it("takes fenced code as it stands, whatever is in it", () => {
+  expect(markdownToHtml(codeBlock("```\n\n# no heading | <b>", "text"))).toBe(
+    "<pre>```\n\n# no heading | &lt;b&gt;</pre>",
+  );
+});
+
+it("lets no markup through, and ends, whatever it is given", () => {
+  const line = fc.oneof(fc.string(), fc.constantFrom("", "```", "| a | b |", "> x", "- <i>", "## y"));
+  fc.assert(
+    fc.property(fc.array(line), (lines) => {
+      const tags = markdownToHtml(lines.join("\n")).match(/<\/?[a-z]\w*/gi) ?? [];
+      for (const tag of tags) {
+        expect(tag.replaceAll(/[</]/g, "")).toMatch(
+          /^(h[1-6]|p|pre|ul|li|blockquote|strong|em|div|table|thead|tbody|tr|th|td)$/,
+        );
+      }
+    }),
+  );
+});

@@ -1,0 +1,63 @@
+import { chartData, peakMemory } from "./chart-data.ts";
+import { errorCount } from "./point.ts";
+import type { ArmFamily, Summary } from "./summary.ts";
+
+/** What the page's script draws: plain data, put into the page as JSON. */
+export interface PageData {
+  readonly arms: readonly PageArm[];
+  readonly sizes: readonly number[];
+  readonly points: readonly PagePoint[];
+}
+
+export interface PageArm {
+  readonly name: string;
+  readonly family: ArmFamily | null;
+  /** Place of its colour and mark. */
+  readonly series: number;
+  readonly memoryBytes: number | null;
+  readonly memoryMeasure: string;
+}
+
+export interface PagePoint {
+  readonly arm: string;
+  readonly bReq: number;
+  readonly concurrency: number | null;
+  /** Of the open loop, in percent. */
+  readonly peakPercent: number | null;
+  readonly examplesPerS: number;
+  readonly lowest: number;
+  readonly highest: number;
+  readonly p50Ms: number | null;
+  readonly p99Ms: number | null;
+  readonly cpuMicros: number | null;
+  /** Why it wins no comparison; empty if it may. */
+  readonly leftOut: string;
+}
+
+export function pageData(summary: Summary): PageData {
+  const data = chartData(summary);
+  return {
+    sizes: data.sizes,
+    arms: data.arms.map((name, series) => {
+      const memory = peakMemory(data, name);
+      const family = (summary.arms ?? []).find(({ arm }) => arm === name)?.family ?? null;
+      return { name, family, series, memoryBytes: memory?.bytes ?? null, memoryMeasure: memory?.measure ?? "" };
+    }),
+    points: summary.points.map((point) => {
+      const repeats = point.repeats.map((repeat) => repeat.examplesPerS);
+      return {
+        arm: point.arm,
+        bReq: point.bReq,
+        concurrency: point.concurrency,
+        peakPercent: point.peakFraction === undefined ? null : Math.round(point.peakFraction * 100),
+        examplesPerS: point.examplesPerS,
+        lowest: Math.min(...repeats),
+        highest: Math.max(...repeats),
+        p50Ms: point.p50Ms,
+        p99Ms: point.p99Ms,
+        cpuMicros: point.serverCpuMicrosPerExample,
+        leftOut: point.clientBound ? "client-bound" : errorCount(point) > 0 ? "with errors" : "",
+      };
+    }),
+  };
+}

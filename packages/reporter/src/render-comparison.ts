@@ -1,0 +1,102 @@
+import type { RatioInterval } from "./bootstrap.ts";
+import { isDifferent, type RunComparison } from "./compare-runs.ts";
+import { formatNumber, formatOptional, formatPercent, formatRatio } from "./format.ts";
+import { left, right, table } from "./markdown.ts";
+import { noiseEvidence } from "./noise.ts";
+import type { Summary } from "./summary.ts";
+
+export interface ComparisonNames {
+  /** What the reader knows the runs by; default A and B. */
+  readonly a: string;
+  readonly b: string;
+  readonly confidence?: number;
+}
+
+/** A comparison as Markdown. */
+export function renderComparison(a: Summary, b: Summary, comparison: RunComparison, names: ComparisonNames): string {
+  const { confidence = 0.95 } = names;
+  const simulated = a.simulatedAccelerator || b.simulatedAccelerator;
+  const sections = [
+    `# Two runs compared${simulated ? ", *simulated accelerator*" : ""}`,
+    `- A: ${names.a} (${a.preset} on ${a.platform})\n- B: ${names.b} (${b.preset} on ${b.platform})`,
+    noise("A", a),
+    noise("B", b),
+    changes(comparison),
+    budgets(comparison),
+    points(comparison, confidence),
+    only("A", comparison.onlyA),
+    only("B", comparison.onlyB),
+  ];
+  return `${sections.filter((section) => section !== "").join("\n\n")}\n`;
+}
+
+function noise(name: string, summary: Summary): string {
+  const evidence = noiseEvidence(summary);
+  return evidence.length === 0 ? "" : `> **${name} ran on a noisy machine:** ${evidence.join("; ")}.`;
+}
+
+function changes({ changes: list }: RunComparison): string {
+  if (list.length === 0) return "## What changed\n\nNothing in settings and environment.";
+  const rows = list.map(({ of, name, a, b }) => [of, name, a, b]);
+  return `## What changed\n\n${table([left("of"), left("name"), left("A"), left("B")], rows)}`;
+}
+
+function budgets({ budgets: list }: RunComparison): string {
+  if (list.length === 0) return "";
+  const rows = list.map(({ bReq, budgetMs, a, b }) => [
+    String(bReq),
+    `${budgetMs} ms`,
+    formatRatio(a.ratio),
+    formatRatio(b.ratio),
+    a.ratio === null || b.ratio === null || a.ratio === 0 ? "–" : formatRatio(b.ratio / a.ratio),
+  ]);
+  return `## Engine ÷ best Python\n\n${table([right("B_req"), right("p99 ≤"), right("A"), right("B"), right("B ÷ A")], rows)}`;
+}
+
+function points({ points: list }: RunComparison, confidence: number): string {
+  if (list.length === 0) return "## Points\n\nThe runs have no point in common.";
+  const rows = list.map(({ arm, bReq, load, a, b, examplesPerS, p99Ms, cpuMicros }) => [
+    String(bReq),
+    arm,
+    load,
+    formatNumber(a.examplesPerS),
+    formatNumber(b.examplesPerS),
+    interval(examplesPerS),
+    formatOptional(a.p99Ms),
+    formatOptional(b.p99Ms),
+    interval(p99Ms),
+    interval(cpuMicros),
+  ]);
+  const columns = [
+    right("B_req"),
+    left("arm"),
+    left("load"),
+    right("A examples/s"),
+    right("B examples/s"),
+    right("B ÷ A"),
+    right("A p99 ms"),
+    right("B p99 ms"),
+    right("B ÷ A"),
+    right("CPU B ÷ A"),
+  ];
+  return [
+    "## Points",
+    table(columns, rows),
+    `B ÷ A are ratios of medians with a bootstrap confidence interval (${formatPercent(confidence)}) over the repeats; bold ` +
+      "where it leaves out 1×. The interval knows only what differs between repeats of one run: compare runs of one hour and " +
+      "machine, with as many repeats as you can.",
+  ].join("\n\n");
+}
+
+function interval(value: RatioInterval | null): string {
+  if (value === null) return "–";
+  const text =
+    value.low === null || value.high === null
+      ? formatRatio(value.ratio)
+      : `${formatRatio(value.ratio)} (${formatNumber(value.low)}–${formatNumber(value.high)})`;
+  return isDifferent(value) ? `**${text}**` : text;
+}
+
+function only(name: string, list: readonly string[]): string {
+  return list.length === 0 ? "" : `## Only in ${name}\n\n${list.map((item) => `- ${item}`).join("\n")}`;
+}
