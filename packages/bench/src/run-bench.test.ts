@@ -149,6 +149,7 @@ describe("runBench", { timeout: 300_000 }, () => {
       expect(existsSync(results("py", file))).toBe(true);
     }
     expect(existsSync(results("charts", "throughput.dark.svg"))).toBe(true);
+    expect(readFileSync(results("report.html"), "utf8")).toContain("<title>Benchmark: dcnv2-lite on cpu</title>");
     // 1 model, 2 prepare, and start, 2 parity, 2 load, stop of 2 arms in 2 repeats, report.
     expect(shown).toContain("28 steps");
     expect(shown).toMatch(/\[ 1\/28\] model .*\n/);

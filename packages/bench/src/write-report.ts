@@ -1,21 +1,16 @@
-import { renderCharts, renderReport, type Summary } from "@dlrm/reporter";
+import path from "node:path";
+import { renderFiles, type Summary } from "@dlrm/reporter";
 import { renderEnvironment } from "./environment.ts";
 import type { ResultsDir } from "./results-dir.ts";
 
 /**
- * Writes `summary.json`, `env.txt`, the charts and REPORT.md.
+ * Writes `summary.json`, which all else can be made of again, then `env.txt`, the charts, report.html and REPORT.md.
  *
  * @returns the path of REPORT.md.
  */
 export function writeReport(results: ResultsDir, summary: Summary): string {
-  const charts = renderCharts(summary);
-  for (const { name, svg, csv } of charts) {
-    results.writeText(svg.light, "charts", `${name}.light.svg`);
-    results.writeText(svg.dark, "charts", `${name}.dark.svg`);
-    results.writeText(csv, "charts", `${name}.csv`);
-  }
-  results.writeText(renderEnvironment(summary.environment), "env.txt");
   results.writeJson(summary, "summary.json");
-  const shown = charts.map(({ name, title }) => ({ file: `charts/${name}`, title }));
-  return results.writeText(renderReport(summary, { charts: shown }), "REPORT.md");
+  results.writeText(renderEnvironment(summary.environment), "env.txt");
+  for (const { path: file, text } of renderFiles(summary)) results.writeText(text, ...file.split("/"));
+  return path.join(results.dir, "REPORT.md");
 }
