@@ -1,8 +1,8 @@
 /** `npm run bench [-- flags of dlrm-bench]`: builds what is missing, then runs the benchmark; the CPU smoke run by default. */
 import path from "node:path";
-import { buildNativeKernel, root, runOrExit } from "./workspace.mts";
+import { buildNativeParts, root, runOrExit } from "./workspace.mts";
 
-buildNativeKernel();
+buildNativeParts();
 runOrExit("tsc", ["-b"]);
 const flags = process.argv.slice(2);
 const cli = path.join(root, "packages/bench/dist/cli.js");

@@ -1,7 +1,7 @@
 /** `npm test [-- --project NAME] [vitest arguments]`: all tests of the workspace, or those of one project. */
 import { existsSync } from "node:fs";
 import path from "node:path";
-import { buildNativeKernel, root, runOrExit } from "./workspace.mts";
+import { buildNativeParts, root, runOrExit } from "./workspace.mts";
 
 const args = process.argv.slice(2);
 const at = args.indexOf("--project");
@@ -17,5 +17,5 @@ if (at >= 0) {
   // Files that are named say more than the project.
   if (!args.some((arg) => !arg.startsWith("-"))) args.push(`${dir}/`);
 }
-buildNativeKernel();
+buildNativeParts();
 runOrExit(process.execPath, [path.join(root, "node_modules/vitest/vitest.mjs"), "run", ...args]);

@@ -1,6 +1,6 @@
 /** Where things are in this workspace, and how its scripts start programs. */
 import { spawnSync } from "node:child_process";
-import { existsSync, globSync, readFileSync } from "node:fs";
+import { globSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -52,8 +52,9 @@ export function runOrExit(
   if (code !== 0) process.exit(code);
 }
 
-/** Builds the native gather kernel where a Rust toolchain is found; says in one line why not elsewhere. */
-export function buildNativeKernel(): void {
-  const script = path.join(root, "packages/embedding/native/build.mts");
-  if (existsSync(script)) runOrExit(process.execPath, [script]);
+/** Builds the native parts where a toolchain is found; each says in one line why not elsewhere, and what is used instead. */
+export function buildNativeParts(): void {
+  for (const script of ["packages/embedding/native/build.mts", "packages/accelerator/native/build.mts"]) {
+    runOrExit(process.execPath, [path.join(root, script)]);
+  }
 }
