@@ -1,9 +1,9 @@
-import type { NamedTensors } from "@dlrm/accelerator";
+import { allocateTensor, type NamedTensors } from "@dlrm/accelerator";
 import type { GatherPlan } from "@dlrm/embedding";
 import type { ScoringRequest } from "./input-collector.ts";
 
 export interface BatchSlotLayout {
-  /** Rows: the largest batch. */
+  /** Rows: what may be placed, and the padding of the last batch of it. */
   readonly rows: number;
   readonly denseFeatures: number;
   /** Elements of an example's pooled vectors: features × embedding dim. */
@@ -11,41 +11,64 @@ export interface BatchSlotLayout {
 }
 
 /**
- * Shared memory for one batch, used again and again: requests are gathered into their rows, the device reads and writes
- * them in place. A request can be placed as soon as its row is known; rows are independent of each other.
+ * Shared memory for requests that become batches, used again and again: requests are gathered into their rows, the device
+ * reads and writes them in place. A request can be placed as soon as its row is known; rows are independent of each other.
+ *
+ * Batches of one slot run in the order of their rows, so that the padding of a batch, which lies in rows of later ones, is
+ * overwritten before anyone reads it.
  */
 export class BatchSlot {
-  readonly inputs: NamedTensors;
-  readonly outputs: NamedTensors;
+  /** Rows that were given out, from the first on. */
+  used = 0;
+  /** Requests, and batches, that still need it. */
+  users = 0;
+  /** [rows] */
+  readonly scores: Float32Array<SharedArrayBuffer>;
   readonly #layout: BatchSlotLayout;
   readonly #dense: Float32Array<SharedArrayBuffer>;
   readonly #pooled: Float32Array<SharedArrayBuffer>;
-  readonly #scores: Float32Array<SharedArrayBuffer>;
+  readonly #inputs: NamedTensors;
+  readonly #outputs: NamedTensors;
 
   constructor(layout: BatchSlotLayout) {
     this.#layout = layout;
-    this.#dense = sharedFloats(layout.rows * layout.denseFeatures);
-    this.#pooled = sharedFloats(layout.rows * layout.pooledWidth);
-    this.#scores = sharedFloats(layout.rows);
-    this.inputs = { dense: this.#dense, pooled: this.#pooled };
-    this.outputs = { scores: this.#scores };
+    this.#dense = allocateTensor(layout.rows * layout.denseFeatures);
+    this.#pooled = allocateTensor(layout.rows * layout.pooledWidth);
+    this.scores = allocateTensor(layout.rows);
+    this.#inputs = { dense: this.#dense, pooled: this.#pooled };
+    this.#outputs = { scores: this.scores };
   }
 
-  /** Gathers, pools and copies a request into rows `row` … `row + request.batch - 1`. */
-  place(request: ScoringRequest, plan: GatherPlan, row: number): void {
-    plan.gather(request.ids, request.batch, this.#pooled, row);
-    this.#dense.set(request.dense, row * this.#layout.denseFeatures);
+  /** What the device reads for a batch that begins at this row. */
+  inputsFrom(row: number): NamedTensors {
+    if (row === 0) return this.#inputs;
+    const { denseFeatures, pooledWidth } = this.#layout;
+    return { dense: this.#dense.subarray(row * denseFeatures), pooled: this.#pooled.subarray(row * pooledWidth) };
   }
 
-  /** The scores of `count` rows from `row`, copied out: the slot may be used again. */
-  scores(row: number, count: number): Float32Array<ArrayBuffer> {
-    const scores = new Float32Array(count);
-    if (count === 1) scores[0] = this.#scores[row] as number;
-    else scores.set(this.#scores.subarray(row, row + count));
-    return scores;
+  /** Where the device writes for a batch that begins at this row. */
+  outputsFrom(row: number): NamedTensors {
+    return row === 0 ? this.#outputs : { scores: this.scores.subarray(row) };
   }
-}
 
-function sharedFloats(length: number): Float32Array<SharedArrayBuffer> {
-  return new Float32Array(new SharedArrayBuffer(length * Float32Array.BYTES_PER_ELEMENT));
+  /** Gathers, pools and copies a request into rows `row` … `row + request.batch - 1`; throws if an id is no row of its table. */
+  place({ ids, batch, dense }: ScoringRequest, plan: GatherPlan, row: number): void {
+    plan.gather(ids, batch, this.#pooled, row);
+    const at = row * this.#layout.denseFeatures;
+    if (batch > 1) this.#dense.set(dense, at);
+    else for (let index = 0; index < dense.length; index++) this.#dense[at + index] = dense[index] as number;
+  }
+
+  /** Copies what was placed in `count` rows of another slot, from `sourceRow`, to rows from `row`. */
+  copy(source: BatchSlot, sourceRow: number, row: number, count: number): void {
+    const { denseFeatures, pooledWidth } = this.#layout;
+    this.#dense.set(
+      source.#dense.subarray(sourceRow * denseFeatures, (sourceRow + count) * denseFeatures),
+      row * denseFeatures,
+    );
+    this.#pooled.set(
+      source.#pooled.subarray(sourceRow * pooledWidth, (sourceRow + count) * pooledWidth),
+      row * pooledWidth,
+    );
+  }
 }

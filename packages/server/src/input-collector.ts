@@ -1,15 +1,19 @@
 import { DataType } from "@dlrm/proto";
+import type { InputArrays } from "./input-buffers.ts";
 import type { InputPlan, ModelPlan } from "./model-plan.ts";
 import { quote, ServerError } from "./server-error.ts";
 
-/** A request as the engine works with it. */
+/**
+ * A request as the engine works with it. One that was decoded stands in arrays that the next one overwrites: whoever needs it
+ * longer copies it.
+ */
 export interface ScoringRequest {
   /** Examples, B. */
   readonly batch: number;
   /** [B, dense features], row-major. */
-  readonly dense: Float32Array<ArrayBuffer>;
+  readonly dense: Float32Array;
   /** Feature-major: id `position` of `example` in feature f stands at B · idOffset(f) + example · hotSize(f) + position. */
-  readonly ids: Int32Array<ArrayBuffer>;
+  readonly ids: Int32Array;
 }
 
 export type Dimension = number | bigint;
@@ -51,10 +55,7 @@ export class InputCollector {
   /** Name of the input that fixed the number of examples. */
   #batchFrom = "";
   #batch = 0;
-  #dense: Float32Array<ArrayBuffer> = new Float32Array();
-  #denseBytes: Uint8Array = new Uint8Array();
-  #ids: Int32Array<ArrayBuffer> = new Int32Array();
-  #idBytes: Uint8Array = new Uint8Array();
+  #arrays: InputArrays | undefined = undefined;
 
   constructor(plan: ModelPlan, maxExamples: number) {
     this.#plan = plan;
@@ -88,10 +89,11 @@ export class InputCollector {
     this.#checkShape(input, dimensions, elementBytes, end - start);
     this.#seen[input.index] = 1;
     this.#seenCount++;
-    if (input.feature < 0) copy(bytes, start, end, this.#denseBytes, 0);
+    const { denseBytes, idBytes, ids } = this.#arrays as InputArrays;
+    if (input.feature < 0) copy(bytes, start, end, denseBytes, 0);
     else if (elementBytes === INT32_BYTES) {
-      copy(bytes, start, end, this.#idBytes, this.#batch * input.idOffset * INT32_BYTES);
-    } else this.#narrowIds(input, bytes, start, end);
+      copy(bytes, start, end, idBytes, this.#batch * input.idOffset * INT32_BYTES);
+    } else this.#narrowIds(input, bytes, start, end, ids);
   }
 
   /** The complete request; throws if inputs are missing or a dense feature is not finite. */
@@ -106,7 +108,7 @@ export class InputCollector {
           : `${missing.length} inputs are missing (${nameList(missing)}): expected ${inputs.length}, got ${this.#seenCount}`,
       );
     }
-    const dense = this.#dense;
+    const { dense, ids } = this.#arrays as InputArrays;
     for (let index = 0; index < dense.length; index++) {
       const value = dense[index] as number;
       // NaN and the infinities are the only values for which this is not 0.
@@ -119,7 +121,7 @@ export class InputCollector {
         );
       }
     }
-    return { batch: this.#batch, dense, ids: this.#ids };
+    return { batch: this.#batch, dense, ids };
   }
 
   #checkShape(input: InputPlan, dimensions: readonly Dimension[], elementBytes: number, byteCount: number): void {
@@ -165,16 +167,12 @@ export class InputCollector {
   #allocate(name: string, batch: number): void {
     this.#batchFrom = name;
     this.#batch = batch;
-    this.#dense = new Float32Array(batch * this.#plan.denseFeatures);
-    this.#denseBytes = new Uint8Array(this.#dense.buffer);
-    this.#ids = new Int32Array(batch * this.#plan.idsPerExample);
-    this.#idBytes = new Uint8Array(this.#ids.buffer);
+    this.#arrays = this.#plan.buffers.for(batch);
   }
 
-  #narrowIds(input: InputPlan, bytes: Uint8Array, start: number, end: number): void {
+  #narrowIds(input: InputPlan, bytes: Uint8Array, start: number, end: number, ids: Int32Array): void {
     // The bytes of a message are aligned to nothing; an int64 is read as its two halves.
     const view = new DataView(bytes.buffer, bytes.byteOffset + start, end - start);
-    const ids = this.#ids;
     const first = this.#batch * input.idOffset;
     const count = (end - start) / INT64_BYTES;
     for (let index = 0; index < count; index++) {

@@ -1,17 +1,27 @@
 import { AcceleratorError, type Device, openDevice } from "@dlrm/accelerator";
 import { Batcher, BatcherError } from "@dlrm/batcher";
 import { ConnectError } from "@connectrpc/connect";
-import { type EmbeddingStore, type GatherPlan, openEmbeddingStore } from "@dlrm/embedding";
+import {
+  EmbeddingError,
+  type EmbeddingStore,
+  type GatherPlan,
+  openEmbeddingStore,
+  type OutOfVocabularyId,
+} from "@dlrm/embedding";
 import { type Bundle, readBundle, readTensors } from "@dlrm/model";
 import type { Logger } from "pino";
-import { BatchSlot } from "./batch-slot.ts";
+import type { BatchSlot } from "./batch-slot.ts";
 import { outOfRange, type ScoringRequest } from "./input-collector.ts";
 import { resolveLimits } from "./limits.ts";
 import type { ServerLimits } from "./model-metadata.ts";
 import { type InputPlan, type ModelPlan, planModel } from "./model-plan.ts";
+import { ScoringItem } from "./scoring-item.ts";
+import type { CancelSignal, ScoreSink } from "./score-sink.ts";
+import { pjrtDeviceParts } from "./pjrt-device.ts";
 import { ServerError } from "./server-error.ts";
-import type { LimitOptions, ResolvedOptions } from "./server-options.ts";
-import { joinScores, sliceRequest } from "./split-request.ts";
+import { isPjrtDevice, type LimitOptions, type ResolvedOptions } from "./server-options.ts";
+import { SlotPool } from "./slot-pool.ts";
+import { copyRequest, joinScores, sliceRequest } from "./split-request.ts";
 
 type Scores = Float32Array<ArrayBuffer>;
 
@@ -30,6 +40,9 @@ export interface PredictOptions {
   readonly deadlineMs: number | undefined;
 }
 
+/** Rows of a slot in which requests are placed that run alone. */
+const PLACED_ROWS_ALONE = 256;
+
 /** A model that scores: its tables, its device, and the batcher between them and the requests. */
 export class LoadedModel {
   readonly name: string;
@@ -45,9 +58,12 @@ export class LoadedModel {
   readonly #store: EmbeddingStore;
   readonly #gatherPlan: GatherPlan;
   readonly #device: Device;
-  readonly #batcher: Batcher<ScoringRequest, Scores>;
-  readonly #freeSlots: BatchSlot[] = [];
+  readonly #batcher: Batcher<ScoringItem, Scores | undefined>;
+  readonly #slots: SlotPool;
+  readonly #maxBatchSize: number;
   readonly #onDeviceLost: (error: Error) => void;
+  /** Examples that were placed and wait for their batch. */
+  #waitingExamples = 0;
 
   /** Opens the bundle in `options.bundle` and everything it needs, and warms it up. */
   static async load(load: LoadModelOptions): Promise<LoadedModel> {
@@ -99,14 +115,20 @@ export class LoadedModel {
     this.#device = device;
     this.#onDeviceLost = load.onDeviceLost;
     this.#gatherPlan = store.plan(bundle.spec.features.map(({ name, hotSize }) => ({ table: name, hotSize })));
-    const rows = buckets.at(-1) as number;
-    for (let slot = 0; slot < options.maxInFlightBatches; slot++) {
-      const layout = { rows, denseFeatures: plan.denseFeatures, pooledWidth: this.#gatherPlan.outputWidth };
-      this.#freeSlots.push(new BatchSlot(layout));
-    }
-    this.#batcher = new Batcher<ScoringRequest, Scores>({
+    const largestBucket = buckets.at(-1) as number;
+    this.#maxBatchSize = limits.maxBatchSize;
+    this.#slots = new SlotPool({
+      // Requests that run alone would wander through all of a large slot, and out of the caches.
+      placedRows: options.batching === "off" ? Math.min(largestBucket, PLACED_ROWS_ALONE) : largestBucket,
+      largestBucket,
+      denseFeatures: plan.denseFeatures,
+      pooledWidth: this.#gatherPlan.outputWidth,
+      // One is filled while the others run.
+      maxSlots: options.maxInFlightBatches + 1,
+    });
+    this.#batcher = new Batcher<ScoringItem, Scores | undefined>({
       run: (batch) => this.#run(batch.items, batch.signal),
-      sizeOf: (request) => request.batch,
+      sizeOf: (item) => item.batch,
       maxBatchSize: limits.maxBatchSize,
       // The padding of a batch to the device's next size is known to the batcher, which learns what each size costs.
       allowedBatchSizes: [...buckets.slice(0, -1), limits.maxBatchSize],
@@ -115,8 +137,8 @@ export class LoadedModel {
       maxInFlightBatches: options.maxInFlightBatches,
       maxEnqueuedItems: limits.maxEnqueuedExamples,
       maxEnqueuedSize: Math.max(limits.maxEnqueuedExamples, limits.maxBatchSize),
-      split: (request, maxSize) => this.#split(request, maxSize),
-      join: joinScores,
+      split: (item, maxSize) => this.#split(item, maxSize),
+      join: (scores) => joinScores(scores as readonly Scores[]),
       hooks: {
         onBatchEnd: ({ items, size, paddedSize, flushReason, oldestWaitMs, queuedItems }, runMs, error) => {
           logger.trace(
@@ -136,17 +158,75 @@ export class LoadedModel {
     });
   }
 
-  /** Scores a request: [B]. Throws `ServerError`. */
+  /** Scores a request: [B]. Reads it before this returns. Throws `ServerError`. */
   async predict(request: ScoringRequest, { signal, deadlineMs }: PredictOptions): Promise<Scores> {
-    const wrong = this.#gatherPlan.findOutOfVocabulary(request.ids, request.batch);
-    if (wrong !== undefined) {
-      throw outOfRange(this.plan.inputs[wrong.feature + 1] as InputPlan, wrong.example, wrong.position, wrong.id);
-    }
+    const item = this.#place(request, undefined);
     try {
-      return await this.#batcher.submit(request, deadlineMs === undefined ? { signal } : { signal, deadlineMs });
+      return (await this.#batcher.submit(item, { signal, deadlineMs })) as Scores;
     } catch (error) {
+      this.#abandon(item);
       throw this.#translate(error, signal);
     }
+  }
+
+  /** The same for a sink, which is told the outcome; what is wrong with the request itself is thrown. */
+  score(request: ScoringRequest, sink: ScoreSink): void {
+    // The scores of parts must be joined, and come as a result.
+    const isWhole = request.batch <= this.#maxBatchSize;
+    const item = this.#place(request, isWhole ? sink : undefined);
+    // The batcher asks no more of a signal than a sink has.
+    const options = { signal: sink as unknown as AbortSignal, deadlineMs: sink.deadlineMs };
+    this.#batcher
+      .submit(item, options)
+      .then(
+        isWhole ? undefined : (scores) => sink.scored(scores as Scores, 0, request.batch, this.version),
+        (error: unknown) => {
+          item.hasFailed = true;
+          this.#abandon(item);
+          sink.failed(this.#translate(error, sink));
+        },
+      );
+  }
+
+  /**
+   * Gathers a request straight into its rows, while the device may be busy with others; keeps a copy of it if there is no
+   * room for it now.
+   */
+  #place(request: ScoringRequest, sink: ScoreSink | undefined): ScoringItem {
+    const { batch } = request;
+    const slot = batch <= this.#maxBatchSize && !this.#isFull(batch) ? this.#slots.withRoom(batch) : undefined;
+    if (slot === undefined) {
+      const wrong = this.#gatherPlan.findOutOfVocabulary(request.ids, batch);
+      if (wrong !== undefined) throw this.#outOfRange(wrong);
+      return new ScoringItem(batch, undefined, 0, copyRequest(request), sink);
+    }
+    try {
+      slot.place(request, this.#gatherPlan, slot.used);
+    } catch (error) {
+      const wrong = error instanceof EmbeddingError ? error.outOfVocabulary : undefined;
+      throw wrong === undefined ? error : this.#outOfRange(wrong);
+    }
+    const row = slot.used;
+    slot.used += batch;
+    slot.users++;
+    this.#waitingExamples += batch;
+    return new ScoringItem(batch, slot, row, undefined, sink);
+  }
+
+  /** Whether the batcher would refuse so many more examples: then gathering them would be in vain. */
+  #isFull(batch: number): boolean {
+    return this.#waitingExamples + batch > this.limits.maxEnqueuedExamples;
+  }
+
+  #outOfRange({ feature, example, position, id }: OutOfVocabularyId): ServerError {
+    return outOfRange(this.plan.inputs[feature + 1] as InputPlan, example, position, id);
+  }
+
+  /** Frees what an item has that will not run; one that runs is freed with its batch. */
+  #abandon(item: ScoringItem): void {
+    if (item.isRunning || item.slot === undefined) return;
+    this.#waitingExamples -= item.batch;
+    this.#slots.release(item.slot);
   }
 
   /** Takes nothing new; resolves when what was taken has been scored. */
@@ -161,46 +241,103 @@ export class LoadedModel {
     this.#store.close();
   }
 
-  async #run(requests: readonly ScoringRequest[], signal: AbortSignal | undefined): Promise<readonly Scores[]> {
-    const slot = this.#freeSlots.pop();
-    if (slot === undefined) throw new ServerError("internal", "no free slot for a batch");
-    let reusable = true;
+  async #run(items: readonly ScoringItem[], signal: AbortSignal | undefined): Promise<readonly (Scores | undefined)[]> {
+    let rows = 0;
+    for (const item of items) {
+      item.isRunning = true;
+      if (item.slot !== undefined) this.#waitingExamples -= item.batch;
+      rows += item.batch;
+    }
+    const own = this.#slotOfOwn(items, rows);
     try {
-      let row = 0;
-      for (const request of requests) {
-        slot.place(request, this.#gatherPlan, row);
-        row += request.batch;
+      const first = items[0] as ScoringItem;
+      const slot = own ?? first.slot;
+      const firstRow = own === undefined ? first.row : 0;
+      if (slot === undefined) throw new ServerError("internal", "a batch without a slot");
+      const bucket = bucketFor(this.buckets, rows);
+      const options = signal === undefined ? { rows } : { rows, signal };
+      await this.#device.execute(bucket, slot.inputsFrom(firstRow), slot.outputsFrom(firstRow), options);
+      const results: (Scores | undefined)[] = [];
+      let row = firstRow;
+      let hasSinks = false;
+      for (const { batch, sink } of items) {
+        if (sink === undefined) results.push(Float32Array.from(slot.scores.subarray(row, row + batch)));
+        else {
+          hasSinks = true;
+          results.push(undefined);
+        }
+        row += batch;
       }
-      const bucket = bucketFor(this.buckets, row);
-      const options = signal === undefined ? { rows: row } : { rows: row, signal };
-      await this.#device.execute(bucket, slot.inputs, slot.outputs, options);
-      row = 0;
-      return requests.map((request) => {
-        const scores = slot.scores(row, request.batch);
-        row += request.batch;
-        return scores;
-      });
+      // Answers are written after the next batch is on its way: the device need not wait for them.
+      if (hasSinks) process.nextTick(this.#answer, items, slot, firstRow, own);
+      else this.#free(items, own);
+      return results;
     } catch (error) {
-      if (isDeviceLost(error)) {
-        // Its thread may still write into the slot.
-        reusable = false;
-        this.#onDeviceLost(error);
-      }
+      // The thread of a lost device may still write into the slots.
+      if (isDeviceLost(error)) this.#onDeviceLost(error);
+      else this.#free(items, own);
       throw error;
-    } finally {
-      if (reusable) this.#freeSlots.push(slot);
     }
   }
 
-  #split(request: ScoringRequest, maxSize: number): readonly ScoringRequest[] {
-    const parts: ScoringRequest[] = [];
-    for (let start = 0; start < request.batch; start += maxSize) {
-      parts.push(sliceRequest(this.plan, request, start, Math.min(maxSize, request.batch - start)));
+  /** Undefined if the items stand in a row where they were placed; else a slot into which they are put together. */
+  #slotOfOwn(items: readonly ScoringItem[], rows: number): BatchSlot | undefined {
+    const { slot, row: firstRow } = items[0] as ScoringItem;
+    let row = firstRow;
+    let inPlace = slot !== undefined;
+    for (const item of items) {
+      inPlace &&= item.slot === slot && item.row === row;
+      row += item.batch;
+    }
+    if (inPlace) {
+      // What comes now begins a batch of its own.
+      if (slot?.used === firstRow + rows) this.#slots.seal(slot);
+      return undefined;
+    }
+    const own = this.#slots.take();
+    try {
+      row = 0;
+      for (const item of items) {
+        if (item.slot !== undefined) own.copy(item.slot, item.row, row, item.batch);
+        else own.place(item.request as ScoringRequest, this.#gatherPlan, row);
+        row += item.batch;
+      }
+    } catch (error) {
+      this.#free(items, own);
+      throw error;
+    }
+    return own;
+  }
+
+  readonly #answer = (
+    items: readonly ScoringItem[],
+    slot: BatchSlot,
+    firstRow: number,
+    own: BatchSlot | undefined,
+  ): void => {
+    let row = firstRow;
+    for (const { sink, batch, hasFailed } of items) {
+      if (!hasFailed) sink?.scored(slot.scores, row, batch, this.version);
+      row += batch;
+    }
+    this.#free(items, own);
+  };
+
+  #free(items: readonly ScoringItem[], own: BatchSlot | undefined): void {
+    for (const { slot } of items) if (slot !== undefined) this.#slots.release(slot);
+    if (own !== undefined) this.#slots.release(own);
+  }
+
+  #split({ batch, request }: ScoringItem, maxSize: number): readonly ScoringItem[] {
+    const parts: ScoringItem[] = [];
+    for (let start = 0; start < batch; start += maxSize) {
+      const part = sliceRequest(this.plan, request as ScoringRequest, start, Math.min(maxSize, batch - start));
+      parts.push(new ScoringItem(part.batch, undefined, 0, part, undefined));
     }
     return parts;
   }
 
-  #translate(error: unknown, signal: AbortSignal): unknown {
+  #translate(error: unknown, signal: CancelSignal): unknown {
     if (!(error instanceof BatcherError)) return error;
     switch (error.code) {
       case "overloaded": {
@@ -236,7 +373,7 @@ export class LoadedModel {
     const { idsPerExample, denseFeatures } = this.plan;
     const batch = 1;
     const request = { batch, dense: new Float32Array(denseFeatures), ids: new Int32Array(idsPerExample) };
-    await this.#run([request], undefined);
+    await this.#run([this.#place(request, undefined)], undefined);
   }
 }
 
@@ -279,6 +416,15 @@ async function openModelDevice(bundle: Bundle, buckets: readonly number[], load:
       ...(signal === undefined ? {} : { signal }),
     });
   }
+  const threads = options.deviceThreads > 0 ? { numThreads: options.deviceThreads } : {};
+  if (isPjrtDevice(options.device)) {
+    return await openDevice({
+      kind: "pjrt",
+      ...(await pjrtDeviceParts(bundle, options.device)),
+      ...threads,
+      ...common,
+    });
+  }
   // Not stopped by the signal: a thread that is ended inside onnxruntime takes the whole process with it.
   return await openDevice({
     kind: "onnxruntime",
@@ -288,7 +434,7 @@ async function openModelDevice(bundle: Bundle, buckets: readonly number[], load:
       { name: "pooled", width: [spec.features.length, spec.embeddingDim] },
     ],
     outputs: [{ name: "scores", width: [] }],
-    ...(options.deviceThreads > 0 ? { numThreads: options.deviceThreads } : {}),
+    ...threads,
     ...common,
   });
 }

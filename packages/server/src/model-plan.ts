@@ -1,4 +1,5 @@
 import type { ModelSpec } from "@dlrm/model";
+import { InputBuffers } from "./input-buffers.ts";
 
 const utf8 = new TextEncoder();
 
@@ -29,6 +30,8 @@ export interface ModelPlan {
   /** The dense input first, then one input a feature, in the order of the model's features. */
   readonly inputs: readonly InputPlan[];
   readonly inputByName: ReadonlyMap<string, InputPlan>;
+  /** What requests are decoded into. */
+  readonly buffers: InputBuffers;
 }
 
 export function planModel(spec: ModelSpec): ModelPlan {
@@ -60,6 +63,7 @@ export function planModel(spec: ModelSpec): ModelPlan {
     denseFeatures: spec.denseFeatures,
     idsPerExample,
     inputs,
+    buffers: new InputBuffers(spec.denseFeatures, idsPerExample),
     inputByName: new Map(inputs.map((input) => [input.name, input])),
   };
 }

@@ -39,9 +39,10 @@ const valid = create(PredictRequestSchema, {
 });
 const expected = { batch: 2, dense: Float32Array.of(1, 2, 3, 4), ids: Int32Array.of(1, 2, 3, 4, 5, 6, 7, -1) };
 
+/** A copy, as the next request overwrites what was decoded. */
 function outcome(decode: () => { request: unknown }): unknown {
   try {
-    return decode().request;
+    return structuredClone(decode().request);
   } catch (error) {
     if (error instanceof ServerError) return error.code;
     throw error;

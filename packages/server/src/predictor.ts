@@ -8,6 +8,7 @@ import type { ModelRegistry } from "./model-registry.ts";
 import { decodePredictMessage, decodePredictRequest, type ResolvedRequest } from "./predict-request.ts";
 import type { RequestActivity } from "./request-activity.ts";
 import { parseMessage, type RequestMessage } from "./request-message.ts";
+import type { ScoreSink } from "./score-sink.ts";
 import type { ServerCounters } from "./server-counters.ts";
 import { ServerError } from "./server-error.ts";
 
@@ -50,6 +51,31 @@ export class Predictor {
     } catch (error) {
       throw this.failed(error);
     }
+  }
+
+  /**
+   * Scores the message `bytes[start, …)`, read before this returns; `sink` is told the outcome, perhaps at once. Its `scored`
+   * must call `scored` of this, its `failed` must call `unscored` and `failed`.
+   */
+  score(bytes: Uint8Array, start: number, sink: ScoreSink): void {
+    this.#activity.scoringStarted();
+    try {
+      const { model, request } = decodePredictRequest(bytes, this.#resolve, start);
+      model.score(request, sink);
+    } catch (error) {
+      sink.failed(error);
+    }
+  }
+
+  /** A request that `score` was given has its scores. */
+  scored(examples: number): void {
+    this.#activity.scoringEnded();
+    this.#counters.answered(examples);
+  }
+
+  /** A request that `score` was given gets none. */
+  unscored(): void {
+    this.#activity.scoringEnded();
   }
 
   describe(name: string, version: string): GetModelMetadataResponse {

@@ -1,21 +1,15 @@
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from "node:http";
 import { Http2ServerRequest, type Http2ServerResponse } from "node:http2";
-import { Code, type ConnectRouter, createConnectRouter, type HandlerContext } from "@connectrpc/connect";
+import { Code } from "@connectrpc/connect";
 import type { UniversalHandler } from "@connectrpc/connect/protocol";
-import {
-  compressionGzip,
-  universalRequestFromNodeRequest,
-  universalResponseToNodeResponse,
-} from "@connectrpc/connect-node";
+import { universalRequestFromNodeRequest, universalResponseToNodeResponse } from "@connectrpc/connect-node";
 import { interceptRequestMessage } from "./request-message.ts";
-import type { RequestListener } from "./single-port-listener.ts";
+import type { RequestListener } from "./node-transport.ts";
 
 export interface RpcListenerOptions {
-  readonly routes: (router: ConnectRouter) => void;
+  readonly handlers: readonly UniversalHandler[];
   /** Largest request message, bytes, compressed and not. */
   readonly maxMessageBytes: () => number;
-  /** Runs before a request's body is read; what it throws is the answer. */
-  readonly gate: (context: HandlerContext) => void;
   /** Called when a request has come, and with the service it is for; returns what to call when it is over. */
   readonly onRequest: (service: string) => () => void;
   /** Whether connections are to be closed after the next answer. */
@@ -32,10 +26,8 @@ type Response = (ServerResponse | Http2ServerResponse) & {
 
 /** Serves Connect's handlers, which speak gRPC, gRPC-web and Connect, to Node's HTTP/1.1 and HTTP/2 servers. */
 export function createRpcListener(options: RpcListenerOptions): RequestListener {
-  const { maxMessageBytes, gate, isClosing, onRequest, onFailure } = options;
-  const router = createConnectRouter({ acceptCompression: [compressionGzip], requestGate: gate });
-  options.routes(router);
-  const handlers = new Map(router.handlers.map((handler) => [handler.requestPath, handler]));
+  const { maxMessageBytes, isClosing, onRequest, onFailure } = options;
+  const handlers = new Map(options.handlers.map((handler) => [handler.requestPath, handler]));
 
   const serve = async (handler: UniversalHandler, request: Request, response: Response): Promise<void> => {
     // The promise of a written answer does not settle over HTTP/2 in every case; that an answer closes does not fail.
@@ -61,17 +53,28 @@ export function createRpcListener(options: RpcListenerOptions): RequestListener 
     if (handler === undefined) answerUnknown(path, request, response);
     // Connect needs an authority to make a URL of, whatever it is: a missing or malformed one is no reason to fail.
     else if (hasUsableAuthority(request)) void serve(handler, request, response);
-    else answerPlain(response, 400, "malformed request: expected a host or :authority header");
+    else answerPlain(response, 400, BAD_AUTHORITY);
   };
 }
 
 function hasUsableAuthority(request: Request): boolean {
-  const authority = "authority" in request ? request.authority : request.headers.host;
+  return isUsableAuthority("authority" in request ? request.authority : request.headers.host);
+}
+
+/** Whether a URL can be made of it. */
+export function isUsableAuthority(authority: string | undefined): boolean {
   return authority !== undefined && URL.canParse(`http://${authority}/`);
 }
 
+export const BAD_AUTHORITY = "malformed request: expected a host or :authority header";
+
+/** For a path that nobody serves. */
+export function noSuchMethod(path: string): string {
+  return `no such method: ${path.slice(0, 128).toWellFormed()}`;
+}
+
 function answerUnknown(path: string, request: Request, response: Response): void {
-  const message = `no such method: ${path.slice(0, 128)}`;
+  const message = noSuchMethod(path);
   if (!/^application\/grpc/iu.test(request.headers["content-type"] ?? "")) {
     answerPlain(response, 404, message);
     return;
@@ -81,7 +84,7 @@ function answerUnknown(path: string, request: Request, response: Response): void
   response.writeHead(200, {
     "content-type": "application/grpc",
     "grpc-status": String(Code.Unimplemented),
-    "grpc-message": encodeURIComponent(message.toWellFormed()),
+    "grpc-message": encodeURIComponent(message),
   });
   response.end();
 }

@@ -1,5 +1,5 @@
 import { fileURLToPath } from "node:url";
-import type { ServerOptions } from "./server-options.ts";
+import type { DeviceName, ServerOptions } from "./server-options.ts";
 
 /** Options of `dlrm-serve` that a parent process gives it. */
 export type ServeCommandOptions = Pick<
@@ -16,7 +16,7 @@ export type ServeCommandOptions = Pick<
   | "maxExamplesPerRequest"
   | "maxMessageBytes"
   | "drainTimeoutMs"
-> & { readonly device?: "onnxruntime" | "simulated" | undefined };
+> & { readonly device?: DeviceName | undefined };
 
 /** A process to start, without a shell. */
 export interface ServeCommandLine {

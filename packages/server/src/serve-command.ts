@@ -3,7 +3,15 @@ import { Command, CommanderError, InvalidArgumentError, Option } from "commander
 import { type Logger, pino } from "pino";
 import { type RunningServer, startServer } from "./server.ts";
 import { ServerError } from "./server-error.ts";
-import { BATCHING_POLICIES, DEVICE_KINDS, type ServerOptions } from "./server-options.ts";
+import {
+  BATCHING_POLICIES,
+  DEVICE_KINDS,
+  DEVICE_NAMES,
+  type DeviceName,
+  isPjrtDevice,
+  type ServerOptions,
+  TRANSPORTS,
+} from "./server-options.ts";
 import { versionReport } from "./version-report.ts";
 
 const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
@@ -14,7 +22,7 @@ const EXIT_USAGE = 2;
 const DEVICE_CLOSE_TIMEOUT_MS = 5000;
 
 interface Flags extends Omit<ServerOptions, "logger" | "device"> {
-  readonly device: "onnxruntime" | "simulated";
+  readonly device: DeviceName;
   readonly logLevel: (typeof LOG_LEVELS)[number];
   readonly version?: true;
 }
@@ -111,7 +119,14 @@ function serveCommand(): Command {
     .option("--host <address>", "address to listen on; 0.0.0.0 or :: for all", "127.0.0.1")
     .option("--port <number>", "port; 0 lets the system choose, and the log says which", integer, 8500)
     .addOption(
-      new Option("--device <kind>", "what runs the dense network").choices(DEVICE_KINDS).default("onnxruntime"),
+      new Option("--transport <kind>", "what speaks HTTP/2: h2 is @dlrm/h2, node is node:http2")
+        .choices(TRANSPORTS)
+        .default("h2"),
+    )
+    .addOption(
+      new Option("--device <kind>", `what runs the dense network (${DEVICE_NAMES.join(", ")})`)
+        .argParser(deviceName)
+        .default("onnxruntime"),
     )
     .option("--device-threads <n>", "threads of the device; 0: the CPUs this process may use", integer, 0)
     .addOption(
@@ -137,11 +152,21 @@ function serveCommand(): Command {
       "largest request message, also after decompression (default: fits the largest request as JSON)",
       integer,
     )
+    .option("--max-connections <n>", "most connections at once", integer, 10_000)
+    .option("--max-streams-per-connection <n>", "most calls that a connection may have open", integer, 1024)
+    .option("--max-header-bytes <n>", "largest headers of a request", integer, 16_384)
     .option("--drain-timeout-ms <ms>", "how long SIGTERM and SIGINT wait for what is in", integer, 10_000)
     .addOption(new Option("--log-level <level>", "least level to log, to stderr").choices(LOG_LEVELS).default("info"))
     .option("-V, --version", "print versions, the gather kernel and the devices of this machine, and end")
     .helpOption("-h, --help", "print this help, and end")
     .exitOverride();
+}
+
+function deviceName(text: string): DeviceName {
+  const kind = DEVICE_KINDS.find((known) => known === text);
+  if (kind !== undefined) return kind;
+  if (isPjrtDevice(text)) return text;
+  throw new InvalidArgumentError(`Allowed choices are ${DEVICE_NAMES.join(", ")}.`);
 }
 
 function integer(text: string): number {

@@ -2,12 +2,28 @@ import type { Device } from "@dlrm/accelerator";
 import type { Bundle } from "@dlrm/model";
 import type { Logger } from "pino";
 import { ServerError } from "./server-error.ts";
+import type { TransportLimits } from "./transport.ts";
 
 export const DEVICE_KINDS = ["onnxruntime", "simulated"] as const;
 export type DeviceKind = (typeof DEVICE_KINDS)[number];
 
+/** A PJRT plugin by its path, or one that is found: `PJRT_PLUGIN_PATH`, libtpu or JAX's CUDA plugin of a Python environment. */
+export type PjrtDeviceName = "pjrt" | `pjrt:${string}`;
+export type DeviceName = DeviceKind | PjrtDeviceName;
+
+/** Names of devices as help and errors show them. */
+export const DEVICE_NAMES: readonly string[] = [...DEVICE_KINDS, "pjrt", "pjrt:/path/of/plugin.so"];
+
+export function isPjrtDevice(device: string): device is PjrtDeviceName {
+  return device === "pjrt" || (device.startsWith("pjrt:") && device !== "pjrt:");
+}
+
 export const BATCHING_POLICIES = ["off", "window", "adaptive"] as const;
 export type BatchingPolicy = (typeof BATCHING_POLICIES)[number];
+
+/** What speaks HTTP/2: `h2` is `@dlrm/h2`, `node` is node:http2. */
+export const TRANSPORTS = ["h2", "node"] as const;
+export type TransportKind = (typeof TRANSPORTS)[number];
 
 /** What a device of your own is told. Its inputs are `dense` and `pooled`, its output `scores`, as in the bundle's ONNX file. */
 export interface OpenDeviceContext {
@@ -23,8 +39,16 @@ export interface ServerOptions {
   readonly host?: string | undefined;
   /** Port; 0 lets the system choose. Default 8500. */
   readonly port?: number | undefined;
+  /** What speaks HTTP/2: `h2` (default) is `@dlrm/h2`; `node` is node:http2, at several times the CPU time a request. */
+  readonly transport?: TransportKind | undefined;
+  /** Connections at once; a new one beyond it is closed at once. Default 10,000. */
+  readonly maxConnections?: number | undefined;
+  /** Calls that a connection may have open; beyond it REFUSED_STREAM. Default 1024. */
+  readonly maxStreamsPerConnection?: number | undefined;
+  /** Largest headers of a request, octets and 32 more a field; beyond it HTTP status 431. Default 16,384. */
+  readonly maxHeaderBytes?: number | undefined;
   /** What runs the dense network, or a function that opens a device of your own. Default `onnxruntime`. */
-  readonly device?: DeviceKind | ((context: OpenDeviceContext) => Promise<Device>) | undefined;
+  readonly device?: DeviceName | ((context: OpenDeviceContext) => Promise<Device>) | undefined;
   /** Threads of the device. Default (also 0): the CPUs this process may use. Only for `onnxruntime`. */
   readonly deviceThreads?: number | undefined;
   /**
@@ -62,6 +86,8 @@ export interface ResolvedOptions {
   readonly bundle: string;
   readonly host: string;
   readonly port: number;
+  readonly transport: TransportKind;
+  readonly transportLimits: TransportLimits;
   readonly device: NonNullable<ServerOptions["device"]>;
   readonly deviceThreads: number;
   readonly batching: BatchingPolicy;
@@ -86,6 +112,12 @@ export function resolveOptions(options: ServerOptions): ResolvedOptions {
     bundle: options.bundle,
     host: options.host ?? "127.0.0.1",
     port: options.port ?? 8500,
+    transport: options.transport ?? "h2",
+    transportLimits: {
+      maxConnections: options.maxConnections ?? 10_000,
+      maxStreamsPerConnection: options.maxStreamsPerConnection ?? 1024,
+      maxHeaderBytes: options.maxHeaderBytes ?? 16_384,
+    },
     device: options.device ?? "onnxruntime",
     deviceThreads: options.deviceThreads ?? 0,
     batching: options.batching ?? "adaptive",
@@ -108,7 +140,13 @@ export function resolveOptions(options: ServerOptions): ResolvedOptions {
     }
   };
   integer("port", resolved.port, 0, MAX_PORT);
-  if (typeof resolved.device !== "function") oneOf("device", resolved.device, DEVICE_KINDS);
+  if (typeof resolved.device !== "function" && !isPjrtDevice(String(resolved.device))) {
+    oneOf("device", resolved.device, [...DEVICE_KINDS, "pjrt", "pjrt:PATH"]);
+  }
+  oneOf("transport", resolved.transport, TRANSPORTS);
+  integer("maxConnections", options.maxConnections, 1, MAX_INT32);
+  integer("maxStreamsPerConnection", options.maxStreamsPerConnection, 1, MAX_INT32);
+  integer("maxHeaderBytes", options.maxHeaderBytes, 256, 1 << 24);
   oneOf("batching", resolved.batching, BATCHING_POLICIES);
   integer("deviceThreads", resolved.deviceThreads, 0, 1024);
   integer("batchTimeoutMicros", resolved.batchTimeoutMicros, 0, 60_000_000);

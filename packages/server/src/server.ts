@@ -1,20 +1,24 @@
 import { Health, PredictionService } from "@dlrm/proto";
 import { type Logger, pino } from "pino";
 import { toConnectError } from "./connect-error.ts";
-import { createGrpcPredict } from "./grpc-predict.ts";
+import { createH2Predict } from "./h2-predict.ts";
+import { H2Transport } from "./h2-transport.ts";
 import { createHealthService } from "./health-service.ts";
 import { HealthState, type Phase } from "./health-state.ts";
 import { LoadedModel } from "./loaded-model.ts";
 import type { ServerLimits } from "./model-metadata.ts";
 import { ModelRegistry } from "./model-registry.ts";
 import { createPredictionService } from "./prediction-service.ts";
+import { createNodePredict } from "./node-predict.ts";
+import { NodeTransport } from "./node-transport.ts";
 import { Predictor } from "./predictor.ts";
 import { RequestActivity } from "./request-activity.ts";
+import { createRpcHandlers } from "./rpc-handlers.ts";
 import { createRpcListener } from "./rpc-listener.ts";
 import { ServerCounters, type ServerStats } from "./server-counters.ts";
 import { ServerError } from "./server-error.ts";
 import { type ResolvedOptions, resolveOptions, type ServerOptions } from "./server-options.ts";
-import { SinglePortListener } from "./single-port-listener.ts";
+import type { Transport } from "./transport.ts";
 
 /** How a drain went. */
 export interface DrainReport {
@@ -67,8 +71,9 @@ class Server implements RunningServer {
   readonly #health = new HealthState();
   readonly #models = new ModelRegistry<LoadedModel>();
   readonly #counters = new ServerCounters();
-  readonly #listener: SinglePortListener;
+  readonly #transport: Transport;
   #port = 0;
+  #maxMessageBytes = STARTING_MAX_MESSAGE_BYTES;
   readonly #activity = new RequestActivity();
   #drained: Promise<DrainReport> | undefined;
   #closed: Promise<void> | undefined;
@@ -85,34 +90,45 @@ class Server implements RunningServer {
     });
     const prediction = createPredictionService(predictor);
     const health = createHealthService(this.#health);
-    const maxMessageBytes = (): number => this.#models.all[0]?.limits.maxMessageBytes ?? STARTING_MAX_MESSAGE_BYTES;
-    const enter = (service: string): (() => void) => {
+    const maxMessageBytes = (): number => this.#maxMessageBytes;
+    const onRequest = (service: string): (() => void) => {
       // Watching the health is no work to wait for.
       if (service === Health.typeName) return doNothing;
       this.#activity.enter();
       return this.#activity.leave;
     };
-    this.#listener = new SinglePortListener({
-      onStream: createGrpcPredict({
-        predictor,
-        maxMessageBytes,
-        gate: () => this.#gate(),
-        onRequest: () => enter(PredictionService.typeName),
-      }),
-      onRequest: createRpcListener({
-        routes: (router) => {
-          router.service(PredictionService, prediction);
-          router.service(Health, health);
-        },
-        maxMessageBytes,
-        gate: (context) => {
-          if (context.service !== Health) this.#gate();
-        },
-        onRequest: enter,
-        isClosing: () => this.#health.phase === "draining" || this.#health.phase === "closed",
-        onFailure: (error, path) => logger.error({ err: error, path }, "a request failed outside its method"),
-      }),
+    const onFailure = (error: unknown, path: string): void =>
+      logger.error({ err: error, path }, "a request failed outside its method");
+    const handlers = createRpcHandlers({
+      routes: (router) => {
+        router.service(PredictionService, prediction);
+        router.service(Health, health);
+      },
+      gate: (context) => {
+        if (context.service !== Health) this.#gate();
+      },
     });
+    const listener = createRpcListener({
+      handlers,
+      maxMessageBytes,
+      onRequest,
+      isClosing: () => this.#health.phase === "draining" || this.#health.phase === "closed",
+      onFailure,
+    });
+    const predict = { predictor, maxMessageBytes, gate: () => this.#gate(), activity: this.#activity };
+    const limits = options.transportLimits;
+    this.#transport =
+      options.transport === "node"
+        ? new NodeTransport({ onStream: createNodePredict(predict), onRequest: listener, limits })
+        : new H2Transport({
+            onStream: createH2Predict(predict),
+            handlers,
+            onHttp1Request: listener,
+            maxMessageBytes,
+            onRequest,
+            onFailure,
+            limits,
+          });
   }
 
   get port(): number {
@@ -133,7 +149,7 @@ class Server implements RunningServer {
 
   async start(options: ServerOptions): Promise<void> {
     const { host, port } = this.#options;
-    this.#port = await this.#listener.listen(host, port);
+    this.#port = await this.#transport.listen(host, port);
     this.#logger.info({ host, port: this.#port }, "listening; the model is being loaded");
     options.onListening?.(this.#port);
     const startedAt = performance.now();
@@ -145,6 +161,7 @@ class Server implements RunningServer {
       onDeviceLost: (error) => this.#deviceLost(error, options),
     });
     this.#models.add(model);
+    this.#maxMessageBytes = model.limits.maxMessageBytes;
     if (options.signal?.aborted === true) throw new ServerError("startup_failed", "starting was aborted");
     this.#health.advance("serving");
     const { name, version, kernel, deviceName, buckets, limits } = model;
@@ -212,7 +229,7 @@ class Server implements RunningServer {
       await activity.until(() => activity.inFlight === 0);
       // Watchers of the health are let go only now: while there was work they were told NOT_SERVING.
       this.#health.advance("closed");
-      await this.#listener.close();
+      await this.#transport.close();
     };
     await Promise.race([answered(), timeout]);
     clearTimeout(timer);
@@ -226,9 +243,9 @@ class Server implements RunningServer {
 
   async #close(): Promise<void> {
     this.#health.advance("closed");
-    const listenerClosed = this.#listener.close();
-    this.#listener.destroy();
-    await listenerClosed;
+    const transportClosed = this.#transport.close();
+    this.#transport.destroy();
+    await transportClosed;
     for (const model of this.#models.all) await model.close();
   }
 }

@@ -16,6 +16,11 @@ export function sliceRequest(plan: ModelPlan, request: ScoringRequest, start: nu
   };
 }
 
+/** The request, in arrays of its own. */
+export function copyRequest({ batch, dense, ids }: ScoringRequest): ScoringRequest {
+  return { batch, dense: Float32Array.from(dense), ids: Int32Array.from(ids) };
+}
+
 /** The scores of consecutive parts of a request, in one piece. */
 export function joinScores(parts: readonly Float32Array<ArrayBuffer>[]): Float32Array<ArrayBuffer> {
   const joined = new Float32Array(parts.reduce((sum, part) => sum + part.length, 0));

@@ -17,14 +17,19 @@ const FIXED32 = 5;
 export class WireReader {
   readonly bytes: Uint8Array;
   /** Next byte to read. */
-  position = 0;
+  position: number;
   /** Number of the field whose tag was read last. */
   field = 0;
   /** Wire type of the field whose tag was read last. */
   wireType = 0;
 
-  constructor(bytes: Uint8Array) {
+  /** Where the message begins. */
+  readonly #start: number;
+
+  constructor(bytes: Uint8Array, start = 0) {
     this.bytes = bytes;
+    this.#start = start;
+    this.position = start;
   }
 
   /** Reads a tag into `field` and `wireType`; returns the field's number, or 0 at `end`. */
@@ -121,7 +126,7 @@ export class WireReader {
   malformed(what: string): ServerError {
     return new ServerError(
       "invalid_argument",
-      `malformed protobuf message of ${this.bytes.length} bytes: ${what} at byte ${this.position}`,
+      `malformed protobuf message of ${this.bytes.length - this.#start} bytes: ${what} at byte ${this.position - this.#start}`,
     );
   }
 

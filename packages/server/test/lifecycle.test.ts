@@ -13,7 +13,14 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { exampleRequest, inputsOf, scoresOf } from "./example-requests.ts";
 import { HeldDevice } from "./held-device.ts";
 import { frame, RawHttp2Client } from "./raw-http2.ts";
-import { baseUrl, grpcClient, startTestServer, type TemporaryBundle, temporaryBundle } from "./serving-fixture.ts";
+import {
+  baseUrl,
+  grpcClient,
+  startTestServer,
+  type TemporaryBundle,
+  temporaryBundle,
+  testTransport,
+} from "./serving-fixture.ts";
 
 let bundle: TemporaryBundle;
 beforeAll(async () => {
@@ -51,6 +58,7 @@ describe("health", () => {
     const starting = startServer({
       bundle: bundle.dir,
       port: 0,
+      transport: testTransport(),
       onListening,
       device: async (context) => {
         await loading;
@@ -143,9 +151,13 @@ describe("drain", () => {
 
 describe("start", () => {
   const code = async (options: Partial<Parameters<typeof startServer>[0]>): Promise<string> => {
-    const error: unknown = await startServer({ bundle: bundle.dir, port: 0, device: "simulated", ...options }).catch(
-      (reason: unknown) => reason,
-    );
+    const error: unknown = await startServer({
+      bundle: bundle.dir,
+      port: 0,
+      device: "simulated",
+      transport: testTransport(),
+      ...options,
+    }).catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(ServerError);
     return `${(error as ServerError).code}: ${(error as ServerError).message}`;
   };
@@ -255,7 +267,16 @@ describe("dlrm-serve", () => {
     };
   }
 
-  const simulated = (): string[] => ["--bundle", bundle.dir, "--port", "0", "--device", "simulated"];
+  const simulated = (): string[] => [
+    "--bundle",
+    bundle.dir,
+    "--port",
+    "0",
+    "--device",
+    "simulated",
+    "--transport",
+    testTransport(),
+  ];
 
   /** A request whose body never ends: it is in, and cannot be answered. */
   async function openRequest(port: number): Promise<net.Socket> {
@@ -365,7 +386,10 @@ describe("dlrm-serve", () => {
   test.each([
     [["--bundle", "x", "--prot", "1"], "error: unknown option '--prot'\n(Did you mean --port?)"],
     [[], "error: required option '--bundle <dir>' not specified"],
-    [["--bundle", "x", "--device", "gpu"], "Allowed choices are onnxruntime, simulated."],
+    [
+      ["--bundle", "x", "--device", "gpu"],
+      "Allowed choices are onnxruntime, simulated, pjrt, pjrt:/path/of/plugin.so.",
+    ],
     [
       ["--bundle", "x", "--port", "many"],
       "error: option '--port <number>' argument 'many' is invalid. Expected an integer.",

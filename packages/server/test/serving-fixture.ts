@@ -10,7 +10,7 @@ import {
 } from "@connectrpc/connect-node";
 import { exportBundle, type ModelSpec, openReference, type ReferenceModel } from "@dlrm/model";
 import { PredictionService } from "@dlrm/proto";
-import { type RunningServer, type ServerOptions, startServer } from "@dlrm/server";
+import { type RunningServer, type ServerOptions, startServer, type TransportKind } from "@dlrm/server";
 
 /** Small in every dimension, and with no two dimensions alike: a mix-up of them cannot pass. */
 export const TINY_SPEC: ModelSpec = {
@@ -52,12 +52,29 @@ export async function temporaryBundle(): Promise<TemporaryBundle> {
   };
 }
 
+let transportUnderTest: TransportKind = "h2";
+
+/** Which of the server's transports the tests that are registered from now on are for. */
+export function testTransport(): TransportKind {
+  return transportUnderTest;
+}
+
+export function setTestTransport(transport: TransportKind): void {
+  transportUnderTest = transport;
+}
+
 /** A server on a free port of this machine, with the simulated accelerator, which needs no other package. */
 export async function startTestServer(
   bundle: TemporaryBundle,
   options: Partial<ServerOptions> = {},
 ): Promise<RunningServer & AsyncDisposable> {
-  const server = await startServer({ bundle: bundle.dir, port: 0, device: "simulated", ...options });
+  const server = await startServer({
+    bundle: bundle.dir,
+    port: 0,
+    device: "simulated",
+    transport: transportUnderTest,
+    ...options,
+  });
   return Object.assign(server, {
     async [Symbol.asyncDispose]() {
       await server.close();

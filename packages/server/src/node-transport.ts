@@ -1,6 +1,7 @@
 import http from "node:http";
 import http2 from "node:http2";
 import net from "node:net";
+import type { Transport, TransportLimits } from "./transport.ts";
 
 /** A connection that says nothing for this long is closed, milliseconds. */
 const FIRST_BYTE_TIMEOUT_MS = 30_000;
@@ -12,8 +13,6 @@ const PREFACE = Buffer.from("PRI");
 const STREAM_WINDOW_BYTES = 1024 * 1024;
 /** Flow-control window of a connection: many streams share it. */
 const SESSION_WINDOW_BYTES = 16 * 1024 * 1024;
-/** Calls one connection may have open. */
-const MAX_CONCURRENT_STREAMS = 4096;
 /** Node counts streams' buffers in it and refuses streams beyond: its default of 10 MB is too little for large requests. */
 const MAX_SESSION_MEMORY_MB = 512;
 
@@ -22,15 +21,16 @@ export type RequestListener = (
   response: http.ServerResponse | http2.Http2ServerResponse,
 ) => void;
 
-export interface SinglePortHandlers {
+export interface NodeTransportOptions {
   /** Every request of HTTP/1.1, and those of HTTP/2 that `onStream` leaves. */
   readonly onRequest: RequestListener;
   /** Gets every HTTP/2 stream first; returns whether it takes it. */
   readonly onStream: (stream: http2.ServerHttp2Stream, headers: http2.IncomingHttpHeaders) => boolean;
+  readonly limits: TransportLimits;
 }
 
-/** HTTP/1.1 and cleartext HTTP/2 (h2c, prior knowledge) on one port, told apart by the connection's first bytes. */
-export class SinglePortListener {
+/** `--transport node`: node:http and node:http2 on one port, told apart by the connection's first bytes. */
+export class NodeTransport implements Transport {
   readonly #server: net.Server;
   readonly #http1: http.Server;
   readonly #http2: http2.Http2Server;
@@ -38,13 +38,17 @@ export class SinglePortListener {
   readonly #sessions = new Set<http2.ServerHttp2Session>();
   #closed: Promise<void> | undefined;
 
-  constructor({ onRequest, onStream }: SinglePortHandlers) {
-    this.#http1 = http.createServer({ noDelay: true }, onRequest);
+  constructor({ onRequest, onStream, limits }: NodeTransportOptions) {
+    this.#http1 = http.createServer({ noDelay: true, maxHeaderSize: limits.maxHeaderBytes }, onRequest);
     // Makes the server watch its connections' timeouts though it listens on no port of its own.
     this.#http1.emit("listening");
     this.#http2 = http2.createServer({
       maxSessionMemory: MAX_SESSION_MEMORY_MB,
-      settings: { initialWindowSize: STREAM_WINDOW_BYTES, maxConcurrentStreams: MAX_CONCURRENT_STREAMS },
+      settings: {
+        initialWindowSize: STREAM_WINDOW_BYTES,
+        maxConcurrentStreams: limits.maxStreamsPerConnection,
+        maxHeaderListSize: limits.maxHeaderBytes,
+      },
     });
     // Streams that nobody takes become requests and responses as those of HTTP/1.1, which is this server's whole purpose.
     const requests = http2.createServer(onRequest);
@@ -62,6 +66,7 @@ export class SinglePortListener {
       socket.once("close", () => this.#sockets.delete(socket));
       this.#recognise(socket);
     });
+    this.#server.maxConnections = limits.maxConnections;
   }
 
   /** Binds and listens; the port, which with 0 is the system's choice. */

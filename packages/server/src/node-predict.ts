@@ -2,8 +2,10 @@ import { constants, type IncomingHttpHeaders, type OutgoingHttpHeaders, type Ser
 import { PredictionService } from "@dlrm/proto";
 import { toConnectError } from "./connect-error.ts";
 import { FramedMessage } from "./framed-message.ts";
+import { isGrpcProto, parseGrpcEncoding, parseGrpcTimeoutMs } from "./grpc-headers.ts";
 import { framePredictResponse } from "./predict-response.ts";
 import type { Predictor } from "./predictor.ts";
+import type { RequestActivity } from "./request-activity.ts";
 import { ServerError } from "./server-error.ts";
 
 export interface GrpcPredictOptions {
@@ -12,29 +14,24 @@ export interface GrpcPredictOptions {
   readonly maxMessageBytes: () => number;
   /** Throws if the server takes no requests now. */
   readonly gate: () => void;
-  /** Called when a request has come; returns what to call when it is over. */
-  readonly onRequest: () => () => void;
+  readonly activity: RequestActivity;
 }
 
 /** Takes a stream and returns true, or leaves it to others. */
 export type StreamListener = (stream: ServerHttp2Stream, headers: IncomingHttpHeaders) => boolean;
 
-const PATH = `/${PredictionService.typeName}/${PredictionService.method.predict.name}`;
+export const PREDICT_PATH: string = `/${PredictionService.typeName}/${PredictionService.method.predict.name}`;
 const CONTENT_TYPE = "application/grpc";
 const OK_TRAILERS: OutgoingHttpHeaders = { "grpc-status": "0" };
-/** https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md: at most 8 digits and a unit. */
-const TIMEOUT = /^(\d{1,8})([HMSmun])$/u;
-const UNIT_MS: Readonly<Record<string, number>> = { H: 3_600_000, M: 60_000, S: 1000, m: 1, u: 1e-3, n: 1e-6 };
 
 /**
- * Predict over gRPC, straight from the HTTP/2 stream: the one method and protocol that carries the load, at a fraction of what
+ * Predict over gRPC, straight from a stream of node:http2: the one method and protocol that carries the load, at a fraction of what
  * Connect's handlers cost, which serve all others. What callers see is the same.
  */
-export function createGrpcPredict(options: GrpcPredictOptions): StreamListener {
+export function createNodePredict(options: GrpcPredictOptions): StreamListener {
   return (stream, headers) => {
-    const contentType = headers["content-type"];
-    const isGrpc = contentType === CONTENT_TYPE || contentType === "application/grpc+proto";
-    if (!isGrpc || headers[":path"] !== PATH || headers[":method"] !== "POST") return false;
+    if (headers[":path"] !== PREDICT_PATH || headers[":method"] !== "POST") return false;
+    if (!isGrpcProto(headers["content-type"])) return false;
     new GrpcPredictCall(stream, headers, options).start();
     return true;
   };
@@ -45,27 +42,27 @@ class GrpcPredictCall {
   readonly #headers: IncomingHttpHeaders;
   readonly #options: GrpcPredictOptions;
   readonly #cancelled = new AbortController();
-  readonly #leave: () => void;
   #answered = false;
 
   constructor(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, options: GrpcPredictOptions) {
     this.#stream = stream;
     this.#headers = headers;
     this.#options = options;
-    this.#leave = options.onRequest();
+    options.activity.enter();
   }
 
   start(): void {
     const stream = this.#stream;
     stream.on("error", ignore);
     stream.once("close", () => {
-      this.#leave();
+      this.#options.activity.leave();
       if (!this.#answered) this.#cancelled.abort(new ServerError("cancelled", "the request was cancelled"));
     });
     try {
       this.#options.gate();
-      const encoding = this.#encoding();
-      const deadlineAtMs = this.#deadlineAtMs();
+      const encoding = parseGrpcEncoding(this.#headers["grpc-encoding"]);
+      const timeoutMs = parseGrpcTimeoutMs(this.#headers["grpc-timeout"]);
+      const deadlineAtMs = timeoutMs === undefined ? undefined : performance.now() + timeoutMs;
       const message = new FramedMessage(this.#options.maxMessageBytes());
       stream.on("data", (chunk: Buffer) => {
         if (this.#answered) return;
@@ -138,26 +135,6 @@ class GrpcPredictCall {
     setImmediate(() => {
       if (!stream.closed && stream.state.remoteClose === 0) stream.close(constants.NGHTTP2_NO_ERROR);
     });
-  }
-
-  #encoding(): string {
-    const encoding = this.#headers["grpc-encoding"] ?? "identity";
-    if (encoding === "identity" || encoding === "gzip") return encoding;
-    throw new ServerError(
-      "unimplemented",
-      `unknown compression ${JSON.stringify(encoding)}: supported encodings are gzip, identity`,
-    );
-  }
-
-  /** When the caller stops waiting, on `performance.now()`'s clock. */
-  #deadlineAtMs(): number | undefined {
-    const text = this.#headers["grpc-timeout"];
-    if (text === undefined) return undefined;
-    const match = typeof text === "string" ? TIMEOUT.exec(text) : null;
-    if (match === null) {
-      throw new ServerError("invalid_argument", `protocol error: invalid grpc timeout value: ${String(text)}`);
-    }
-    return performance.now() + Number(match[1]) * (UNIT_MS[match[2] as string] as number);
   }
 }
 

@@ -1,0 +1,226 @@
+import { type Http2Stream, type StreamHandler, TimerWheel, type WheelTimer } from "@dlrm/h2";
+import { toConnectError } from "./connect-error.ts";
+import { FRAME_HEADER_BYTES, FramedMessage, messageTooLarge } from "./framed-message.ts";
+import { GRPC_HEAD, GRPC_OK_TRAILERS, grpcErrorBlock } from "./grpc-blocks.ts";
+import { type GrpcEncoding, isGrpcProto, parseGrpcEncoding, parseGrpcTimeoutMs } from "./grpc-headers.ts";
+import { type GrpcPredictOptions, PREDICT_PATH } from "./node-predict.ts";
+import { PredictResponses } from "./predict-response.ts";
+import type { ScoreSink } from "./score-sink.ts";
+import { ServerError } from "./server-error.ts";
+
+/** What a request's headers mean; kept with the header block, as callers send the same one again and again. */
+interface Route {
+  /** False for the requests of others. */
+  readonly isPredict: boolean;
+  readonly encoding: GrpcEncoding;
+  readonly timeoutMs: number | undefined;
+  /** What is wrong with the headers. */
+  readonly problem: unknown;
+}
+
+const OTHERS: Route = { isPredict: false, encoding: "identity", timeoutMs: undefined, problem: undefined };
+
+/**
+ * Predict over gRPC, straight from a stream of `@dlrm/h2`: no object of Node's, no promise and no timer a call, and the
+ * answer is written in place. What callers see is what `node-predict.ts` gives.
+ */
+export function createH2Predict(options: GrpcPredictOptions): (stream: Http2Stream) => StreamHandler | undefined {
+  const handler = new PredictHandler(options);
+  return (stream) => handler.take(stream);
+}
+
+/** The one handler of all calls; a stream's `context` is its `Call`. */
+class PredictHandler implements StreamHandler {
+  readonly body = "whole";
+  readonly options: GrpcPredictOptions;
+  readonly responses: PredictResponses = new PredictResponses();
+  /** Calls whose message has not come whole, and that have a deadline. */
+  readonly deadlines: TimerWheel<Call> = new TimerWheel<Call>({ onExpired: (call) => call.refuse(deadlinePassed()) });
+
+  constructor(options: GrpcPredictOptions) {
+    this.options = options;
+  }
+
+  get maxBodyBytes(): number {
+    return FRAME_HEADER_BYTES + this.options.maxMessageBytes();
+  }
+
+  take(stream: Http2Stream): StreamHandler | undefined {
+    const route = routeOf(stream);
+    if (!route.isPredict) return undefined;
+    const call = new Call(this, stream, route);
+    stream.context = call;
+    this.options.activity.enter();
+    try {
+      this.options.gate();
+      if (route.problem !== undefined) throw route.problem;
+    } catch (error) {
+      call.refuse(error);
+      return this;
+    }
+    if (route.timeoutMs !== undefined) {
+      call.deadlineAtMs = performance.now() + route.timeoutMs;
+      call.bodyTimer = this.deadlines.add(call, route.timeoutMs);
+    }
+    return this;
+  }
+
+  expectedBytes(stream: Http2Stream, first: Buffer): number | undefined {
+    if (first.length < FRAME_HEADER_BYTES) return undefined;
+    const messageBytes = first.readUInt32BE(1);
+    const maxMessageBytes = this.options.maxMessageBytes();
+    if (messageBytes <= maxMessageBytes) return FRAME_HEADER_BYTES + messageBytes;
+    const call = stream.context as Call;
+    // Not now: the stream is in the middle of its body.
+    queueMicrotask(() => call.refuseMessage(messageTooLarge(`${messageBytes} bytes`, maxMessageBytes)));
+    return 0;
+  }
+
+  onBodyTooLarge(stream: Http2Stream, atLeastBytes: number): void {
+    const got = `${atLeastBytes - FRAME_HEADER_BYTES} bytes${stream.remoteEnding ? "" : " and more"}`;
+    (stream.context as Call).refuseMessage(messageTooLarge(got, this.options.maxMessageBytes()));
+  }
+
+  onBody(stream: Http2Stream, body: Buffer): void {
+    const call = stream.context as Call;
+    if (call.isOver) return;
+    if (call.bodyTimer !== undefined) this.deadlines.cancel(call.bodyTimer);
+    // The usual message: whole, and not compressed.
+    if (body.length >= FRAME_HEADER_BYTES && body[0] === 0 && body.readUInt32BE(1) === body.length - FRAME_HEADER_BYTES)
+      this.options.predictor.score(body, FRAME_HEADER_BYTES, call);
+    else this.#unusual(call, body);
+  }
+
+  onReset(stream: Http2Stream): void {
+    (stream.context as Call).cancel();
+  }
+
+  #unusual(call: Call, body: Buffer): void {
+    const { predictor, maxMessageBytes } = this.options;
+    try {
+      const message = new FramedMessage(maxMessageBytes());
+      if (body.length > 0) message.push(body);
+      const finished = message.finish(call.route.encoding);
+      if (finished instanceof Uint8Array) {
+        predictor.score(finished, 0, call);
+        return;
+      }
+      finished.then(
+        (bytes) => {
+          if (!call.isOver) predictor.score(bytes, 0, call);
+        },
+        (error: unknown) => call.refuseMessage(error),
+      );
+    } catch (error) {
+      call.refuseMessage(error);
+    }
+  }
+}
+
+/** One call. It is over when it has been answered, refused or cancelled, and then does nothing more. */
+class Call implements ScoreSink {
+  readonly route: Route;
+  deadlineAtMs = Infinity;
+  bodyTimer: WheelTimer<Call> | undefined = undefined;
+  isOver = false;
+  // What the batcher asks of an AbortSignal.
+  aborted = false;
+  reason: unknown = undefined;
+  readonly #handler: PredictHandler;
+  readonly #stream: Http2Stream;
+  #onAbort: (() => void) | undefined = undefined;
+
+  constructor(handler: PredictHandler, stream: Http2Stream, route: Route) {
+    this.#handler = handler;
+    this.#stream = stream;
+    this.route = route;
+  }
+
+  get deadlineMs(): number | undefined {
+    return this.deadlineAtMs === Infinity ? undefined : this.deadlineAtMs - performance.now();
+  }
+
+  scored(scores: Float32Array, start: number, count: number, version: string): void {
+    this.#handler.options.predictor.scored(count);
+    if (this.isOver) return;
+    this.#stream.respond(GRPC_HEAD, this.#handler.responses.fill(scores, start, count, version), GRPC_OK_TRAILERS);
+    this.#end();
+  }
+
+  failed(error: unknown): void {
+    this.#handler.options.predictor.unscored();
+    this.refuseMessage(error);
+  }
+
+  /** Refuses a call whose message has come: it counts as a failed one, even if its caller is not there to be told. */
+  refuseMessage(error: unknown): void {
+    this.refuse(this.#handler.options.predictor.failed(error));
+  }
+
+  refuse(error: unknown): void {
+    if (this.isOver) return;
+    this.#stream.respond(grpcErrorBlock(toConnectError(error)));
+    this.#end();
+  }
+
+  /** The caller went away. */
+  cancel(): void {
+    if (this.isOver) return;
+    this.aborted = true;
+    this.reason = new ServerError("cancelled", "the request was cancelled");
+    this.#end();
+    this.#onAbort?.();
+  }
+
+  addEventListener(_type: "abort", listener: () => void): void {
+    this.#onAbort = listener;
+  }
+
+  removeEventListener(): void {
+    this.#onAbort = undefined;
+  }
+
+  #end(): void {
+    this.isOver = true;
+    const { options, deadlines } = this.#handler;
+    if (this.bodyTimer?.isPending === true) deadlines.cancel(this.bodyTimer);
+    options.activity.leave();
+  }
+}
+
+function routeOf(stream: Http2Stream): Route {
+  const { headers } = stream;
+  if (headers === undefined) return OTHERS;
+  headers.derived ??= deriveRoute(
+    headers.get(":path"),
+    headers.get(":method"),
+    headers.get("content-type"),
+    headers.get("grpc-encoding"),
+    headers.get("grpc-timeout"),
+  );
+  return headers.derived as Route;
+}
+
+function deriveRoute(
+  path: string | undefined,
+  method: string | undefined,
+  contentType: string | undefined,
+  encoding: string | undefined,
+  timeout: string | undefined,
+): Route {
+  if (path !== PREDICT_PATH || method !== "POST" || !isGrpcProto(contentType)) return OTHERS;
+  try {
+    return {
+      isPredict: true,
+      encoding: parseGrpcEncoding(encoding),
+      timeoutMs: parseGrpcTimeoutMs(timeout),
+      problem: undefined,
+    };
+  } catch (problem) {
+    return { isPredict: true, encoding: "identity", timeoutMs: undefined, problem };
+  }
+}
+
+function deadlinePassed(): ServerError {
+  return new ServerError("deadline_exceeded", "the deadline passed before the request had come whole");
+}

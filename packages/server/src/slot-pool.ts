@@ -1,0 +1,71 @@
+import { BatchSlot, type BatchSlotLayout } from "./batch-slot.ts";
+
+export interface SlotPoolOptions extends Omit<BatchSlotLayout, "rows"> {
+  /** Rows of a slot in which requests are placed. */
+  readonly placedRows: number;
+  /** The largest batch with its padding. */
+  readonly largestBucket: number;
+  /** Slots in which requests are placed at one time. */
+  readonly maxSlots: number;
+}
+
+/**
+ * Slots for requests as they come. One slot is open: requests get consecutive rows of it, so that those that wait together
+ * can run together where they are. Slots that nobody needs are used again, the last one first, as it is still in the caches.
+ */
+export class SlotPool {
+  readonly #options: SlotPoolOptions;
+  readonly #free: BatchSlot[] = [];
+  #made = 0;
+  #open: BatchSlot | undefined = undefined;
+
+  constructor(options: SlotPoolOptions) {
+    this.#options = options;
+  }
+
+  /** A slot with room for `rows` more rows from `used` on, or undefined if there is none now. */
+  withRoom(rows: number): BatchSlot | undefined {
+    const { placedRows, maxSlots } = this.#options;
+    const open = this.#open;
+    if (open !== undefined) {
+      if (open.used + rows <= placedRows) return open;
+      this.seal(open);
+    }
+    if (rows > placedRows) return undefined;
+    this.#open = this.#free.pop() ?? (this.#made < maxSlots ? this.#make() : undefined);
+    return this.#open;
+  }
+
+  /** Places nothing more in a slot: all that is in it is on its way. */
+  seal(slot: BatchSlot): void {
+    if (slot !== this.#open) return;
+    this.#open = undefined;
+    if (slot.users === 0) this.#recycle(slot);
+  }
+
+  /** A slot of the caller's own, for a batch that must be put together; there may be one for each batch in flight. */
+  take(): BatchSlot {
+    const slot = this.#free.pop() ?? this.#make();
+    slot.users++;
+    return slot;
+  }
+
+  /** One user less; the last one frees it. */
+  release(slot: BatchSlot): void {
+    slot.users--;
+    if (slot.users > 0) return;
+    if (slot === this.#open) slot.used = 0;
+    else this.#recycle(slot);
+  }
+
+  #make(): BatchSlot {
+    this.#made++;
+    const { placedRows, largestBucket, denseFeatures, pooledWidth } = this.#options;
+    return new BatchSlot({ rows: placedRows + largestBucket, denseFeatures, pooledWidth });
+  }
+
+  #recycle(slot: BatchSlot): void {
+    slot.used = 0;
+    this.#free.push(slot);
+  }
+}
