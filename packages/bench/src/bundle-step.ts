@@ -1,14 +1,25 @@
+import { existsSync } from "node:fs";
+import path from "node:path";
 import { type Bundle, exportBundle, presetSpec } from "@dlrm/model";
 import { bundleDir } from "./commands.ts";
+import { requireFreeSpace } from "./free-space.ts";
 import type { Progress } from "./progress.ts";
 import type { BenchSettings } from "./settings.ts";
+
+/** Room for all files of a bundle but its tables. */
+const DENSE_BYTES = 100e6;
 
 /** The bundle of the settings' model, made with progress if it isn't there yet. */
 export async function prepareBundle(settings: BenchSettings, progress: Progress, signal: AbortSignal): Promise<Bundle> {
   const dir = bundleDir(settings);
+  const spec = presetSpec(settings.preset, { maxVocabSize: settings.maxVocabSize });
+  if (!existsSync(path.join(dir, "model.json"))) {
+    const rows = spec.features.reduce((sum, feature) => sum + feature.vocabularySize, 0);
+    requireFreeSpace(dir, rows * spec.embeddingDim * 4 + DENSE_BYTES, `the model ${settings.preset}`);
+  }
   let shownPercent = -1;
   const bundle = await exportBundle({
-    spec: presetSpec(settings.preset, { maxVocabSize: settings.maxVocabSize }),
+    spec,
     dir,
     existing: "reuse",
     signal,

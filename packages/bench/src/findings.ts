@@ -13,6 +13,14 @@ import {
   type SummarySettings,
 } from "@dlrm/reporter";
 import type { ParityOutcome } from "./parity.ts";
+import type { LoadStep } from "./plan.ts";
+
+/** All that was measured, for a run that is continued. What became of the arms is left out: it is found anew. */
+export interface FindingsState {
+  readonly points: readonly { readonly key: PointKey; readonly repeats: readonly PointRepeat[] }[];
+  readonly parity: readonly ParityEntry[];
+  readonly warnings: readonly { readonly arm: string; readonly warnings: readonly string[] }[];
+}
 
 /** What a run has found so far; a summary can be made of it at any time. */
 export class Findings {
@@ -25,6 +33,28 @@ export class Findings {
   /** @param arms those that were asked for, in that order. */
   constructor(arms: readonly Arm[]) {
     this.#arms = arms;
+  }
+
+  state(): FindingsState {
+    return {
+      points: [...this.#points.values()],
+      parity: [...this.#parity.values()],
+      warnings: [...this.#warnings].map(([arm, warnings]) => ({ arm, warnings: [...warnings] })),
+    };
+  }
+
+  restore(state: FindingsState): void {
+    for (const { key, repeats } of state.points) for (const repeat of repeats) this.addRepeat(key, repeat);
+    // An arm that failed is tried again.
+    for (const entry of state.parity) if (entry.ok) this.#parity.set(`${entry.arm} ${entry.bReq}`, entry);
+    for (const { arm, warnings } of state.warnings) for (const warning of warnings) this.warn(arm, warning);
+  }
+
+  isMeasured({ arm, bReq, load, repeat }: LoadStep): boolean {
+    const concurrency = load.mode === "closed" ? load.concurrency : null;
+    const peakFraction = load.mode === "open" ? { peakFraction: load.peakFraction } : {};
+    const point = this.#points.get(pointId({ arm, bReq, mode: load.mode, concurrency, ...peakFraction }));
+    return point?.repeats.some((measured) => measured.repeat === repeat) ?? false;
   }
 
   /** The arm is given up: nothing more of the plan is done with it. The first reason stays. */

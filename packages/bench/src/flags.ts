@@ -44,6 +44,7 @@ export const FLAGS: readonly Flag[] = [
   { name: "seed", argument: "number", help: "seed of the requests; default 1" },
   { name: "start_timeout", argument: "seconds", help: "time a server has to become healthy; default 300" },
   { name: "work_dir", argument: "folder", help: "models, caches and results; default bench-work" },
+  { name: "resume", help: "continue an interrupted run: measure what its results in the work_dir lack" },
   { name: "smoke", help: "defaults of the CPU smoke run: dcnv2-smoke, B_req 1,16, C 1,8, short" },
   { name: "dry_run", help: "print every command and the duration, and start nothing" },
 ];

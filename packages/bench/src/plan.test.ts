@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { describeStep, planRun, pointName, type PlanFacts, type Step } from "./plan.ts";
+import { describeStep, planRun, pointName, remainingSteps, type PlanFacts, type Step } from "./plan.ts";
 import { resolveSettings } from "./settings.ts";
 import { formatSeconds, TimeLeft } from "./time-left.ts";
 
@@ -87,6 +87,32 @@ describe("planRun", () => {
 
   it("is the same for the same settings", () => {
     expect(planRun(settings, facts)).toEqual(planRun(settings, facts));
+  });
+});
+
+describe("remainingSteps", () => {
+  const closedOnly = planRun({ ...settings, openLoop: false }, facts);
+
+  it("leaves out what was measured, and what only that needed", () => {
+    // All of engine's first repeat, one point of py's first.
+    const left = remainingSteps(closedOnly, ({ arm, repeat, bReq, load }) => {
+      if (repeat !== 1) return false;
+      return arm === "engine" || (bReq === 16 && load.mode === "closed" && load.concurrency === 8);
+    });
+    const of = (arm: string, repeat: number): string[] =>
+      left.filter((step) => "repeat" in step && step.arm === arm && step.repeat === repeat).map(describeStep);
+    expect(of("engine", 1)).toEqual([]);
+    const closed = ofArm("py", 1).filter((text) => !text.includes("open loop"));
+    expect(of("py", 1)).toEqual(closed.filter((text) => !text.includes("load, B_req 16, C 8")));
+    expect(of("engine", 2)).toHaveLength(8);
+    expect(left.slice(0, 3).map(describeStep)).toEqual(["model", "engine: prepare", "py: prepare"]);
+  });
+
+  it("prepares no arm that has nothing left, and only reports when nothing is", () => {
+    const left = remainingSteps(closedOnly, ({ arm }) => arm === "py").map(describeStep);
+    expect(left).not.toContain("py: prepare");
+    expect(remainingSteps(closedOnly, () => true).map(describeStep)).toEqual(["report"]);
+    expect(remainingSteps(closedOnly, () => false)).toEqual(closedOnly);
   });
 });
 

@@ -67,6 +67,30 @@ export function planRun(settings: BenchSettings, facts: PlanFacts): Step[] {
   return steps;
 }
 
+/**
+ * What is left of a plan when some of its points were measured before: their load is left out, and so are the start,
+ * parity and stop of a repeat with no load left, and the preparation of an arm with nothing left.
+ */
+export function remainingSteps(steps: readonly Step[], isMeasured: (step: LoadStep) => boolean): Step[] {
+  const left = steps.filter((step) => step.kind !== "load" || !isMeasured(step));
+  const loads = left.filter((step) => step.kind === "load");
+  return left.filter((step) => {
+    switch (step.kind) {
+      case "model":
+        return loads.length > 0;
+      case "prepare":
+        return loads.some(({ arm }) => arm === step.arm);
+      case "start":
+      case "parity":
+      case "stop":
+        return loads.some(({ arm, repeat }) => arm === step.arm && repeat === step.repeat);
+      case "load":
+      case "report":
+        return true;
+    }
+  });
+}
+
 function planArm(settings: BenchSettings, facts: PlanFacts, arm: string, repeat: number): Step[] {
   const startS = facts.families.get(arm) === "python" ? 10 : 2;
   const steps: Step[] = [{ kind: "start", arm, repeat, estimateS: startS + facts.tableBytes / READ_BYTES_PER_S }];

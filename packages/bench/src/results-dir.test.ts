@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { beforeEach, expect, it } from "vitest";
@@ -36,3 +36,19 @@ it("names the file that cannot be written", () => {
     expect.objectContaining({ code: "results_failed", message: expect.stringContaining("results/engine/a.json: ") }),
   );
 });
+
+it.skipIf(!existsSync("/dev/full"))(
+  "says what to do when the disk is full (needs /dev/full), and leaves no half file",
+  () => {
+    const { results } = ResultsDir.open(workDir);
+    results.writeText("before", "a.json");
+    // Whatever is written to it meets a full disk.
+    symlinkSync("/dev/full", path.join(results.dir, "a.json.partial"));
+    expect(() => results.writeText("after", "a.json")).toThrow(
+      `cannot write ${path.join(results.dir, "a.json")}: ENOSPC: no space left on device, write (the disk is full)\n` +
+        `What was measured before is in ${results.dir}; once that is put right, the same command with --resume goes on.`,
+    );
+    expect(readdirSync(results.dir)).toEqual(["a.json"]);
+    expect(readFileSync(path.join(results.dir, "a.json"), "utf8")).toBe("before");
+  },
+);

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, renameSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { BenchError, messageOf } from "./bench-error.ts";
 
@@ -8,6 +8,11 @@ export class ResultsDir {
 
   private constructor(dir: string) {
     this.dir = dir;
+  }
+
+  /** The folder of a run that is continued. */
+  static reopen(workDir: string): ResultsDir {
+    return new ResultsDir(path.join(workDir, "results"));
   }
 
   /** Makes an empty folder; results of an earlier run move to `results-<time>`. */
@@ -27,21 +32,39 @@ export class ResultsDir {
   /** Absolute path of a file of the run, whose folder exists then. */
   path(...parts: readonly string[]): string {
     const file = path.join(this.dir, ...parts);
-    mkdirSync(path.dirname(file), { recursive: true });
+    try {
+      mkdirSync(path.dirname(file), { recursive: true });
+    } catch (cause) {
+      throw this.#failed(file, cause);
+    }
     return file;
   }
 
   writeText(text: string, ...parts: readonly string[]): string {
+    const file = this.path(...parts);
     try {
-      const file = this.path(...parts);
       writeFileSync(`${file}.partial`, text);
       renameSync(`${file}.partial`, file);
       return file;
     } catch (cause) {
-      throw new BenchError("results_failed", `cannot write ${path.join(this.dir, ...parts)}: ${messageOf(cause)}`, {
-        cause,
-      });
+      try {
+        // On a full disk half a file is in the way of the rest.
+        rmSync(`${file}.partial`, { force: true });
+      } catch {
+        // What failed first is told.
+      }
+      throw this.#failed(file, cause);
     }
+  }
+
+  #failed(file: string, cause: unknown): BenchError {
+    const full = (cause as NodeJS.ErrnoException).code === "ENOSPC" ? " (the disk is full)" : "";
+    return new BenchError(
+      "results_failed",
+      `cannot write ${file}: ${messageOf(cause)}${full}\n` +
+        `What was measured before is in ${this.dir}; once that is put right, the same command with --resume goes on.`,
+      { cause },
+    );
   }
 
   writeJson(value: unknown, ...parts: readonly string[]): string {

@@ -57,7 +57,7 @@ const crashing: Measure = async ({ task, signal }) => {
 
 function run(
   arms: readonly Arm[],
-  options: { measure?: Measure; flags?: Record<string, string>; drainMs?: number } = {},
+  options: { measure?: Measure; flags?: Record<string, string | boolean>; drainMs?: number } = {},
 ): Promise<BenchOutcome> {
   const spec = presetSpec("dcnv2-lite", { maxVocabSize: 500 });
   const bundle = { spec } as unknown as Bundle;
@@ -230,8 +230,9 @@ describe("runBench", { timeout: 300_000 }, () => {
   });
 
   it("reports an arm that crashes under load, and keeps what it measured before", async () => {
-    let points = 0;
-    const measure: Measure = async (request) => (++points === 2 ? await crashing(request) : await measured(request));
+    let crashes = 0;
+    const measure: Measure = async (request) =>
+      request.task.requestSize === 3 && ++crashes <= 2 ? await crashing(request) : await measured(request);
     const { summary, exitCode } = await run([fakeArm("engine"), fakeArm("py")], { measure });
     expect(exitCode).toBe(1);
     expect(summary.arms?.[0]).toMatchObject({
@@ -244,6 +245,124 @@ describe("runBench", { timeout: 300_000 }, () => {
       ["py", 1],
       ["py", 3],
     ]);
+  });
+
+  it("measures a point once more with a new server when the old one was killed, and says so", async () => {
+    let kills = 0;
+    const measure: Measure = async (request) => {
+      if (++kills > 1) return await measured(request);
+      process.kill(request.serverPid, "SIGKILL");
+      return await new Promise((_, reject) => {
+        request.signal.addEventListener("abort", () => reject(request.signal.reason as Error));
+      });
+    };
+    const { summary, exitCode } = await run([fakeArm("engine")], { measure });
+    expect(exitCode).toBe(0);
+    expect(summary.points.map(({ bReq, repeats }) => [bReq, repeats.length])).toEqual([
+      [1, 1],
+      [3, 1],
+    ]);
+    const warning =
+      "failed once and was measured again: engine, repeat 1: load, B_req 1, C 2: the server ended during load: signal SIGKILL";
+    expect(summary.arms?.[0]).toMatchObject({ status: "ok", warnings: [warning] });
+    expect(shown).toContain(warning);
+    expect(readFileSync(results("REPORT.md"), "utf8")).toContain(warning);
+    expect(existsSync(results("engine", "server-r1-2.log"))).toBe(true);
+  });
+
+  it("measures a point once more with the same server when only the load generator failed", async () => {
+    let failures = 0;
+    const measure: Measure = async (request) => {
+      if (++failures === 1) throw new Error("no connection");
+      return await measured(request);
+    };
+    const { summary, exitCode } = await run([fakeArm("engine")], { measure });
+    expect(exitCode).toBe(0);
+    expect(summary.arms?.[0]?.warnings).toEqual([
+      "failed once and was measured again: engine, repeat 1: load, B_req 1, C 2: no connection",
+    ]);
+    expect(existsSync(results("engine", "server-r1-2.log"))).toBe(false);
+  });
+
+  it("takes another port when something else took the first one meanwhile", async () => {
+    const arm = fakeArm("engine");
+    const ports: number[] = [];
+    const unlucky: Arm = {
+      ...arm,
+      command: (options) => {
+        ports.push(options.port);
+        if (ports.length > 1) return arm.command(options);
+        const script = `console.error("listen EADDRINUSE: address already in use 127.0.0.1:" + ${options.port}); process.exit(1)`;
+        return { file: process.execPath, args: ["-e", script], env: {} };
+      },
+    };
+    const { exitCode } = await run([unlucky]);
+    expect(exitCode).toBe(0);
+    expect(ports).toHaveLength(2);
+    expect(shown).toContain(`port ${ports[0]} is in use by another process: once more on another`);
+  });
+
+  it("continues a run that was stopped: what was measured stays, what is left is measured", async () => {
+    const measurements: string[] = [];
+    const counting: Measure = async (request) => {
+      if (measurements.length === 3) {
+        stop.abort(new Error("stopped by SIGINT"));
+        throw request.signal.reason;
+      }
+      measurements.push(`${request.task.requestSize} ${request.task.seed}`);
+      return await measured(request);
+    };
+    const arms = [fakeArm("engine"), fakeArm("py")];
+    const stopped = await run(arms, { measure: counting, flags: { repeats: "2" } });
+    expect(stopped.exitCode).toBe(130);
+    expect(shown).toContain("the same command with --resume goes on");
+    expect(stopped.summary.points).toHaveLength(3);
+
+    stop = new AbortController();
+    shown = "";
+    const later: string[] = [];
+    const measure: Measure = async (request) => {
+      later.push(`${request.task.requestSize} ${request.task.seed}`);
+      return await measured(request);
+    };
+    const { summary, exitCode } = await run(arms, { measure, flags: { repeats: "2", resume: true } });
+    expect(exitCode).toBe(0);
+    expect(shown).toContain("continued: 3 of 8 measurements are there, 5 are left");
+    // The rest of the first repeat of py, then the second repeat of both.
+    expect(later).toEqual(["3 1", "1 2", "3 2", "1 2", "3 2"]);
+    expect(summary.interrupted).toBeUndefined();
+    expect(summary.points.map(({ arm, bReq, repeats }) => [arm, bReq, repeats.length])).toEqual([
+      ["engine", 1, 2],
+      ["engine", 3, 2],
+      ["py", 1, 2],
+      ["py", 3, 2],
+    ]);
+    expect(summary.environment.startedAt).toBe(stopped.summary.environment.startedAt);
+    expect(summary.environment["resumedAt"]).toHaveLength(1);
+
+    const again = await run(arms, { measure, flags: { repeats: "2", resume: true } });
+    expect(again.exitCode).toBe(0);
+    expect(again.summary.points).toEqual(summary.points);
+    expect(later).toHaveLength(5);
+  });
+
+  it("tries an arm again that failed, when a run is continued", async () => {
+    const failed = await run([fakeArm("engine", { mode: "early-exit" })]);
+    expect(failed.exitCode).toBe(1);
+    const { summary, exitCode } = await run([fakeArm("engine")], { flags: { resume: true } });
+    expect(exitCode).toBe(0);
+    expect(summary.arms?.[0]?.status).toBe("ok");
+    expect(summary.points).toHaveLength(2);
+  });
+
+  it("continues no run with other settings, and leaves its results alone", async () => {
+    await run([fakeArm("engine")]);
+    const before = readFileSync(results("summary.json"), "utf8");
+    await expect(run([fakeArm("engine")], { flags: { resume: true, concurrencies: "4" } })).rejects.toMatchObject({
+      code: "usage",
+      message: expect.stringContaining("concurrencies: it had [2], now [4]"),
+    });
+    expect(readFileSync(results("summary.json"), "utf8")).toBe(before);
   });
 
   it("puts no load on an arm whose scores are wrong", async () => {

@@ -5,13 +5,14 @@ import { BenchError, messageOf } from "./bench-error.ts";
 import { cacheDir, serverCommand } from "./commands.ts";
 import { readCpuTicks, loadAverage, stealFraction } from "./environment.ts";
 import { Findings } from "./findings.ts";
+import { type Journal, JOURNAL_FILE, readJournal } from "./journal.ts";
 import { loadPoint } from "./load-point.ts";
 import type { Machine } from "./machine.ts";
 import type { Measure } from "./measure.ts";
 import { repeatOf } from "./point-repeat.ts";
 import { ParityCheck, type Reference } from "./parity-check.ts";
 import { planForMachine } from "./plan-for-machine.ts";
-import { describeLoad, describeStep, type LoadStep, pointName, type Step } from "./plan.ts";
+import { describeLoad, describeStep, type LoadStep, pointName, remainingSteps, type Step } from "./plan.ts";
 import { ProcessGuard } from "./process-guard.ts";
 import type { Progress } from "./progress.ts";
 import { ResultsDir } from "./results-dir.ts";
@@ -65,6 +66,9 @@ export async function runBench(settings: BenchSettings, dependencies: BenchDepen
   return await run.report();
 }
 
+/** What servers in Node, Python and Rust say when they cannot listen. */
+const PORT_TAKEN = /EADDRINUSE|address already in use|only one usage of each socket address/i;
+
 /** One run: `all` once, then `report`. */
 class Run {
   readonly #settings: BenchSettings;
@@ -73,15 +77,17 @@ class Run {
   readonly #findings: Findings;
   readonly #guard: ProcessGuard = new ProcessGuard();
   readonly #results: ResultsDir;
-  readonly #before = {
-    startedAt: new Date().toISOString(),
-    loadAverage: loadAverage(),
-    ticks: readCpuTicks(),
+  readonly #before: {
+    readonly startedAt: string;
+    readonly resumedAt: readonly string[];
+    readonly loadAverage: number;
+    readonly ticks: ReturnType<typeof readCpuTicks>;
   };
   #parity: ParityCheck | undefined;
   #bundle: Bundle | undefined;
   #reference: Reference | undefined;
   #running: { arm: string; started: RunningArm } | undefined;
+  readonly #starts: Map<string, number> = new Map();
   #leftServerCpus = false;
   #finished = false;
 
@@ -94,14 +100,32 @@ class Run {
       return arm;
     });
     this.#findings = new Findings(this.#arms);
-    const { results, movedTo } = ResultsDir.open(settings.workDir);
-    this.#results = results;
-    if (movedTo !== undefined) dependencies.progress.note(`earlier results moved to ${movedTo}`);
+    if (settings.resume) {
+      this.#results = ResultsDir.reopen(settings.workDir);
+      const journal = readJournal(this.#results.dir, plain(describeSettings(settings)));
+      this.#findings.restore(journal.findings);
+      const now = new Date().toISOString();
+      const { startedAt, loadAverageBefore: before } = journal;
+      this.#before = { startedAt, resumedAt: [...journal.resumedAt, now], loadAverage: before, ticks: readCpuTicks() };
+    } else {
+      const { results, movedTo } = ResultsDir.open(settings.workDir);
+      this.#results = results;
+      const startedAt = new Date().toISOString();
+      this.#before = { startedAt, resumedAt: [], loadAverage: loadAverage(), ticks: readCpuTicks() };
+      if (movedTo !== undefined) dependencies.progress.note(`earlier results moved to ${movedTo}`);
+    }
+    this.#writeJournal();
   }
 
   async all(): Promise<void> {
     const { progress, signal } = this.#with;
-    const steps = planForMachine(this.#settings, this.#arms);
+    const planned = planForMachine(this.#settings, this.#arms);
+    const steps = remainingSteps(planned, (step) => this.#findings.isMeasured(step));
+    const left = steps.filter(({ kind }) => kind === "load").length;
+    if (this.#settings.resume) {
+      const all = planned.filter(({ kind }) => kind === "load").length;
+      progress.note(`continued: ${all - left} of ${all} measurements are there, ${left} are left`);
+    }
     const timeLeft = new TimeLeft(steps);
     const skips = (step: Step): boolean => "arm" in step && this.#findings.gaveUp(step.arm);
     progress.note(`${steps.length} steps, about ${formatSeconds(timeLeft.from(0))}`);
@@ -171,14 +195,28 @@ class Run {
     });
   }
 
+  /** Starts the server, and once more on another port if something else took the first one meanwhile. */
   async #start(arm: Arm, repeat: number): Promise<void> {
+    try {
+      await this.#startOnce(arm, repeat);
+    } catch (error) {
+      const server = this.#running?.started.server;
+      const port = this.#running?.started.port;
+      if (this.#with.signal.aborted || server?.logTail().some((line) => PORT_TAKEN.test(line)) !== true) throw error;
+      await this.stopArm();
+      this.#with.progress.note(`  port ${port} is in use by another process: once more on another`);
+      await this.#startOnce(arm, repeat);
+    }
+  }
+
+  async #startOnce(arm: Arm, repeat: number): Promise<void> {
     if (!this.#leftServerCpus) this.#with.leaveServerCpus(this.#settings);
     this.#leftServerCpus = true;
     const options: StartOptions = {
       settings: this.#settings,
       machine: this.#with.machine,
       guard: this.#guard,
-      logFile: this.#results.path(arm.name, `server-r${repeat}.log`),
+      logFile: this.#serverLog(arm.name, repeat),
       signal: this.#with.signal,
     };
     const started = await RunningArm.start(arm, options);
@@ -201,7 +239,47 @@ class Run {
     throw new BenchError("parity_failed", `scores are not the reference's at B_req ${bReq}: ${detail}`);
   }
 
+  /** `server-r1.log`, and `server-r1-2.log` of the second start in the same repeat. */
+  #serverLog(arm: string, repeat: number): string {
+    const starts = (this.#starts.get(`${arm} ${repeat}`) ?? 0) + 1;
+    this.#starts.set(`${arm} ${repeat}`, starts);
+    return this.#results.path(arm, `server-r${repeat}${starts === 1 ? "" : `-${starts}`}.log`);
+  }
+
+  /** A point that fails is measured once more, with a new server if the old one ended; failing again is the arm's end. */
   async #load(step: LoadStep): Promise<void> {
+    try {
+      await this.#measurePoint(step);
+    } catch (error) {
+      if (this.#with.signal.aborted || (error instanceof BenchError && error.code === "results_failed")) throw error;
+      const { arm, started } = this.#current();
+      const warning = `failed once and was measured again: ${describeStep(step)}: ${messageOf(error)}`;
+      this.#findings.warn(arm, warning);
+      this.#with.progress.note(`  ${warning}`);
+      for (const line of started.server.logTail()) this.#with.progress.note(`  | ${line}`);
+      if (started.server.ended !== undefined) {
+        await this.stopArm();
+        await this.#start(this.#arm(arm), step.repeat);
+      }
+      await this.#measurePoint(step);
+    }
+    this.#writeJournal();
+  }
+
+  #writeJournal(): void {
+    const { startedAt, resumedAt, loadAverage: loadAverageBefore } = this.#before;
+    const journal: Journal = {
+      journalVersion: 1,
+      startedAt,
+      resumedAt,
+      loadAverageBefore,
+      settings: describeSettings(this.#settings),
+      findings: this.#findings.state(),
+    };
+    this.#results.writeJson(journal, JOURNAL_FILE);
+  }
+
+  async #measurePoint(step: LoadStep): Promise<void> {
     const { arm, started } = this.#current();
     const key = this.#pointKey(step);
     if (key === undefined) {
@@ -278,21 +356,20 @@ class Run {
     const settings = this.#settings;
     const environment = await this.#environment();
     const summary = validateSummary(
-      // As a reader of the file will see it.
-      JSON.parse(
-        JSON.stringify(
-          this.#findings.summary({
-            platform: settings.platform,
-            preset: settings.preset,
-            simulatedAccelerator: settings.platform === "sim",
-            environment,
-            settings: describeSettings(settings),
-            finished: this.#finished,
-          }),
-        ),
+      plain(
+        this.#findings.summary({
+          platform: settings.platform,
+          preset: settings.preset,
+          simulatedAccelerator: settings.platform === "sim",
+          environment,
+          settings: describeSettings(settings),
+          finished: this.#finished,
+        }),
       ),
     );
+    this.#writeJournal();
     const reportFile = writeReport(this.#results, summary);
+    if (!this.#finished) progress.note("stopped before the plan was done: the same command with --resume goes on");
     progress.end();
     const bad = (summary.arms ?? []).some(
       ({ status }) => status === "failed" || (status === "skipped" && settings.armsNamed),
@@ -306,6 +383,7 @@ class Run {
     const steal = stealFraction(this.#before.ticks, readCpuTicks());
     return {
       startedAt: this.#before.startedAt,
+      ...(this.#before.resumedAt.length === 0 ? {} : { resumedAt: this.#before.resumedAt }),
       finishedAt: new Date().toISOString(),
       ...(await describeEnvironment(this.#python())),
       taskset: machine.taskset ?? "not there",
@@ -333,6 +411,11 @@ class Run {
   #current(): { arm: string; started: RunningArm } {
     return present(this.#running, "a running server");
   }
+}
+
+/** A value as a reader of its JSON will see it. */
+function plain<Value>(value: Value): Value {
+  return JSON.parse(JSON.stringify(value)) as Value;
 }
 
 function present<Value>(value: Value | undefined, what: string): Value {

@@ -6,7 +6,7 @@ import type { BenchSettings } from "./settings.ts";
 
 /** Settings as the summary has them: without what only says where files lie. */
 export function describeSettings(settings: BenchSettings): SummarySettings {
-  const { workDir: _, dryRun: __, armsNamed: ___, serverCpus, clientCpus, ...rest } = settings;
+  const { workDir: _, dryRun: __, resume: ____, armsNamed: ___, serverCpus, clientCpus, ...rest } = settings;
   return {
     command: benchCommandText(settings),
     ...rest,

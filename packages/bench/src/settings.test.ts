@@ -50,6 +50,7 @@ describe("resolveSettings", () => {
       startTimeoutS: 300,
       workDir: "/somewhere/bench-work",
       dryRun: false,
+      resume: false,
     });
   });
 

@@ -38,6 +38,8 @@ export interface BenchSettings {
   /** Absolute. */
   readonly workDir: string;
   readonly dryRun: boolean;
+  /** Continue the run whose results are in `workDir`. */
+  readonly resume: boolean;
 }
 
 /** What settings are checked against. */
@@ -99,6 +101,7 @@ export function resolveSettings(flags: FlagValues, context: SettingsContext): Be
     startTimeoutS: read.number("start_timeout", 300, 1),
     workDir: path.resolve(context.currentDir, read.text("work_dir", "bench-work")),
     dryRun: given["dry_run"] === true,
+    resume: given["resume"] === true,
   };
   const largest = Math.max(...settings.requestBatchSizes);
   if (largest > settings.maxBatchSize) {
