@@ -4,7 +4,14 @@ export { startServer } from "./server.ts";
 export type { Phase } from "./health-state.ts";
 export type { ServerErrorCode, ServerErrorOptions } from "./server-error.ts";
 export { ServerError } from "./server-error.ts";
-export type { BatchingPolicy, DeviceKind, OpenDeviceContext, ServerOptions, TransportKind } from "./server-options.ts";
+export type {
+  BatchingPolicy,
+  DeviceKind,
+  DeviceName,
+  OpenDeviceContext,
+  ServerOptions,
+  TransportKind,
+} from "./server-options.ts";
 export { BATCHING_POLICIES, DEVICE_KINDS, TRANSPORTS } from "./server-options.ts";
 export type { ServerLimits } from "./model-metadata.ts";
 export type { ServerStats } from "./server-counters.ts";

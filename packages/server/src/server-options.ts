@@ -14,8 +14,8 @@ export type DeviceName = DeviceKind | PjrtDeviceName;
 /** Names of devices as help and errors show them. */
 export const DEVICE_NAMES: readonly string[] = [...DEVICE_KINDS, "pjrt", "pjrt:/path/of/plugin.so"];
 
-export function isPjrtDevice(device: string): device is PjrtDeviceName {
-  return device === "pjrt" || (device.startsWith("pjrt:") && device !== "pjrt:");
+export function isPjrtDevice(device: unknown): device is PjrtDeviceName {
+  return device === "pjrt" || (typeof device === "string" && /^pjrt:./.test(device));
 }
 
 export const BATCHING_POLICIES = ["off", "window", "adaptive"] as const;
@@ -140,7 +140,7 @@ export function resolveOptions(options: ServerOptions): ResolvedOptions {
     }
   };
   integer("port", resolved.port, 0, MAX_PORT);
-  if (typeof resolved.device !== "function" && !isPjrtDevice(String(resolved.device))) {
+  if (typeof resolved.device !== "function" && !isPjrtDevice(resolved.device)) {
     oneOf("device", resolved.device, [...DEVICE_KINDS, "pjrt", "pjrt:PATH"]);
   }
   oneOf("transport", resolved.transport, TRANSPORTS);
