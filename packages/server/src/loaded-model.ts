@@ -1,5 +1,5 @@
 import { AcceleratorError, type Device, openDevice } from "@dlrm/accelerator";
-import { Batcher, BatcherError } from "@dlrm/batcher";
+import { Batcher, BatcherError, type BatcherStats } from "@dlrm/batcher";
 import { ConnectError } from "@connectrpc/connect";
 import {
   EmbeddingError,
@@ -21,6 +21,7 @@ import { pjrtDeviceParts } from "./pjrt-device.ts";
 import { ServerError } from "./server-error.ts";
 import { isPjrtDevice, type LimitOptions, type ResolvedOptions } from "./server-options.ts";
 import { SlotPool } from "./slot-pool.ts";
+import type { StageTimes } from "./stage-times.ts";
 import { copyRequest, joinScores, sliceRequest } from "./split-request.ts";
 
 type Scores = Float32Array<ArrayBuffer>;
@@ -30,6 +31,7 @@ export interface LoadModelOptions {
   readonly limits: LimitOptions;
   readonly logger: Logger;
   readonly signal: AbortSignal | undefined;
+  readonly stages: StageTimes | undefined;
   /** The device is gone: nothing can be scored any more. */
   readonly onDeviceLost: (error: Error) => void;
 }
@@ -60,6 +62,9 @@ export class LoadedModel {
   readonly #device: Device;
   readonly #batcher: Batcher<ScoringItem, Scores | undefined>;
   readonly #slots: SlotPool;
+  readonly #stages: StageTimes | undefined;
+  /** Requests refused for an id that is no row of its table, by input. */
+  readonly outOfVocabulary: Map<string, number> = new Map<string, number>();
   readonly #maxBatchSize: number;
   readonly #onDeviceLost: (error: Error) => void;
   /** Examples that were placed and wait for their batch. */
@@ -114,6 +119,7 @@ export class LoadedModel {
     this.#store = store;
     this.#device = device;
     this.#onDeviceLost = load.onDeviceLost;
+    this.#stages = load.stages;
     this.#gatherPlan = store.plan(bundle.spec.features.map(({ name, hotSize }) => ({ table: name, hotSize })));
     const largestBucket = buckets.at(-1) as number;
     this.#maxBatchSize = limits.maxBatchSize;
@@ -200,6 +206,8 @@ export class LoadedModel {
       if (wrong !== undefined) throw this.#outOfRange(wrong);
       return new ScoringItem(batch, undefined, 0, copyRequest(request), sink);
     }
+    const stages = this.#stages;
+    const startedMs = stages === undefined ? 0 : performance.now();
     try {
       slot.place(request, this.#gatherPlan, slot.used);
     } catch (error) {
@@ -210,7 +218,12 @@ export class LoadedModel {
     slot.used += batch;
     slot.users++;
     this.#waitingExamples += batch;
-    return new ScoringItem(batch, slot, row, undefined, sink);
+    const item = new ScoringItem(batch, slot, row, undefined, sink);
+    if (stages !== undefined) {
+      item.placedAtMs = performance.now();
+      stages.observe("gather", item.placedAtMs - startedMs);
+    }
+    return item;
   }
 
   /** Whether the batcher would refuse so many more examples: then gathering them would be in vain. */
@@ -219,7 +232,9 @@ export class LoadedModel {
   }
 
   #outOfRange({ feature, example, position, id }: OutOfVocabularyId): ServerError {
-    return outOfRange(this.plan.inputs[feature + 1] as InputPlan, example, position, id);
+    const input = this.plan.inputs[feature + 1] as InputPlan;
+    this.outOfVocabulary.set(input.name, (this.outOfVocabulary.get(input.name) ?? 0) + 1);
+    return outOfRange(input, example, position, id);
   }
 
   /** Frees what an item has that will not run; one that runs is freed with its batch. */
@@ -227,6 +242,10 @@ export class LoadedModel {
     if (item.isRunning || item.slot === undefined) return;
     this.#waitingExamples -= item.batch;
     this.#slots.release(item.slot);
+  }
+
+  batcherStats(): BatcherStats {
+    return this.#batcher.stats();
   }
 
   /** Takes nothing new; resolves when what was taken has been scored. */
@@ -243,7 +262,10 @@ export class LoadedModel {
 
   async #run(items: readonly ScoringItem[], signal: AbortSignal | undefined): Promise<readonly (Scores | undefined)[]> {
     let rows = 0;
+    const stages = this.#stages;
+    const startedMs = stages === undefined ? 0 : performance.now();
     for (const item of items) {
+      if (item.placedAtMs > 0) stages?.observe("queue", startedMs - item.placedAtMs);
       item.isRunning = true;
       if (item.slot !== undefined) this.#waitingExamples -= item.batch;
       rows += item.batch;
@@ -257,6 +279,7 @@ export class LoadedModel {
       const bucket = bucketFor(this.buckets, rows);
       const options = signal === undefined ? { rows } : { rows, signal };
       await this.#device.execute(bucket, slot.inputsFrom(firstRow), slot.outputsFrom(firstRow), options);
+      stages?.observe("device", performance.now() - startedMs);
       const results: (Scores | undefined)[] = [];
       let row = firstRow;
       let hasSinks = false;
@@ -316,10 +339,13 @@ export class LoadedModel {
     own: BatchSlot | undefined,
   ): void => {
     let row = firstRow;
+    const stages = this.#stages;
+    const startedMs = stages === undefined ? 0 : performance.now();
     for (const { sink, batch, hasFailed } of items) {
       if (!hasFailed) sink?.scored(slot.scores, row, batch, this.version);
       row += batch;
     }
+    stages?.observe("respond", performance.now() - startedMs);
     this.#free(items, own);
   };
 

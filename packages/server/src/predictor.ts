@@ -10,6 +10,7 @@ import type { RequestActivity } from "./request-activity.ts";
 import { parseMessage, type RequestMessage } from "./request-message.ts";
 import type { ScoreSink } from "./score-sink.ts";
 import type { ServerCounters } from "./server-counters.ts";
+import type { StageTimes } from "./stage-times.ts";
 import { ServerError } from "./server-error.ts";
 
 export interface Prediction {
@@ -24,6 +25,8 @@ export interface PredictorParts {
   readonly counters: ServerCounters;
   readonly activity: RequestActivity;
   readonly logger: Logger;
+  /** Told of the times of the stages, if somebody wants to know. */
+  readonly stages: StageTimes | undefined;
 }
 
 /** The methods of the prediction service, whatever protocol a request comes by. Failures are counted and, if ours, logged. */
@@ -32,13 +35,15 @@ export class Predictor {
   readonly #counters: ServerCounters;
   readonly #activity: RequestActivity;
   readonly #logger: Logger;
+  readonly #stages: StageTimes | undefined;
   readonly #resolve: (name: string, version: string) => LoadedModel;
 
-  constructor({ models, counters, activity, logger }: PredictorParts) {
+  constructor({ models, counters, activity, logger, stages }: PredictorParts) {
     this.#models = models;
     this.#counters = counters;
     this.#activity = activity;
     this.#logger = logger;
+    this.#stages = stages;
     this.#resolve = (name, version) => models.resolve(name, version);
   }
 
@@ -60,7 +65,10 @@ export class Predictor {
   score(bytes: Uint8Array, start: number, sink: ScoreSink): void {
     this.#activity.scoringStarted();
     try {
+      const stages = this.#stages;
+      const startedMs = stages === undefined ? 0 : performance.now();
       const { model, request } = decodePredictRequest(bytes, this.#resolve, start);
+      stages?.observe("decode", performance.now() - startedMs);
       model.score(request, sink);
     } catch (error) {
       sink.failed(error);

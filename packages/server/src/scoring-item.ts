@@ -14,6 +14,8 @@ export class ScoringItem {
   readonly sink: ScoreSink | undefined;
   /** It is in a batch, which frees its slot. */
   isRunning = false;
+  /** When it was placed, on `performance.now()`'s clock; 0 if nobody wants to know. */
+  placedAtMs = 0;
   /** Its sink has been told that it failed. */
   hasFailed = false;
 

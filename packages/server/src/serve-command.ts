@@ -118,6 +118,11 @@ function serveCommand(): Command {
     .option("--bundle <dir>", "directory of the model bundle (dlrm-model export makes one)")
     .option("--host <address>", "address to listen on; 0.0.0.0 or :: for all", "127.0.0.1")
     .option("--port <number>", "port; 0 lets the system choose, and the log says which", integer, 8500)
+    .option(
+      "--admin-port <number>",
+      "port for /metrics, /healthz and /readyz; 0 lets the system choose (default: none)",
+      integer,
+    )
     .addOption(
       new Option("--transport <kind>", "what speaks HTTP/2: h2 is @dlrm/h2, node is node:http2")
         .choices(TRANSPORTS)

@@ -39,6 +39,8 @@ export interface ServerOptions {
   readonly host?: string | undefined;
   /** Port; 0 lets the system choose. Default 8500. */
   readonly port?: number | undefined;
+  /** Port for `/metrics`, `/healthz` and `/readyz` over HTTP/1.1, on the same address; 0 lets the system choose. Default: none. */
+  readonly adminPort?: number | undefined;
   /** What speaks HTTP/2: `h2` (default) is `@dlrm/h2`; `node` is node:http2, at several times the CPU time a request. */
   readonly transport?: TransportKind | undefined;
   /** Connections at once; a new one beyond it is closed at once. Default 10,000. */
@@ -86,6 +88,7 @@ export interface ResolvedOptions {
   readonly bundle: string;
   readonly host: string;
   readonly port: number;
+  readonly adminPort: number | undefined;
   readonly transport: TransportKind;
   readonly transportLimits: TransportLimits;
   readonly device: NonNullable<ServerOptions["device"]>;
@@ -112,6 +115,7 @@ export function resolveOptions(options: ServerOptions): ResolvedOptions {
     bundle: options.bundle,
     host: options.host ?? "127.0.0.1",
     port: options.port ?? 8500,
+    adminPort: options.adminPort,
     transport: options.transport ?? "h2",
     transportLimits: {
       maxConnections: options.maxConnections ?? 10_000,
@@ -140,6 +144,7 @@ export function resolveOptions(options: ServerOptions): ResolvedOptions {
     }
   };
   integer("port", resolved.port, 0, MAX_PORT);
+  integer("adminPort", options.adminPort, 0, MAX_PORT);
   if (typeof resolved.device !== "function" && !isPjrtDevice(resolved.device)) {
     oneOf("device", resolved.device, [...DEVICE_KINDS, "pjrt", "pjrt:PATH"]);
   }

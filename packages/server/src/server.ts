@@ -1,5 +1,6 @@
 import { Health, PredictionService } from "@dlrm/proto";
 import { type Logger, pino } from "pino";
+import { AdminServer, type AdminSnapshot } from "./admin-server.ts";
 import { toConnectError } from "./connect-error.ts";
 import { createH2Predict } from "./h2-predict.ts";
 import { H2Transport } from "./h2-transport.ts";
@@ -18,6 +19,7 @@ import { createRpcListener } from "./rpc-listener.ts";
 import { ServerCounters, type ServerStats } from "./server-counters.ts";
 import { ServerError } from "./server-error.ts";
 import { type ResolvedOptions, resolveOptions, type ServerOptions } from "./server-options.ts";
+import { StageTimes } from "./stage-times.ts";
 import type { Transport } from "./transport.ts";
 
 /** How a drain went. */
@@ -29,6 +31,8 @@ export interface DrainReport {
 export interface RunningServer {
   readonly host: string;
   readonly port: number;
+  /** Of `/metrics`, `/healthz` and `/readyz`; undefined without `adminPort`. */
+  readonly adminPort: number | undefined;
   readonly phase: Phase;
   readonly limits: ServerLimits;
   readonly stats: ServerStats;
@@ -72,6 +76,10 @@ class Server implements RunningServer {
   readonly #models = new ModelRegistry<LoadedModel>();
   readonly #counters = new ServerCounters();
   readonly #transport: Transport;
+  /** There only if somebody can ask for them. */
+  readonly #stages: StageTimes | undefined;
+  readonly #admin: AdminServer | undefined;
+  #adminPort: number | undefined = undefined;
   #port = 0;
   #maxMessageBytes = STARTING_MAX_MESSAGE_BYTES;
   readonly #activity = new RequestActivity();
@@ -82,7 +90,13 @@ class Server implements RunningServer {
     this.host = options.host;
     this.#options = options;
     this.#logger = logger;
+    if (options.adminPort !== undefined) {
+      const stages = new StageTimes();
+      this.#stages = stages;
+      this.#admin = new AdminServer(() => this.#snapshot(stages));
+    }
     const predictor = new Predictor({
+      stages: this.#stages,
       models: this.#models,
       counters: this.#counters,
       activity: this.#activity,
@@ -135,6 +149,10 @@ class Server implements RunningServer {
     return this.#port;
   }
 
+  get adminPort(): number | undefined {
+    return this.#adminPort;
+  }
+
   get phase(): Phase {
     return this.#health.phase;
   }
@@ -148,9 +166,13 @@ class Server implements RunningServer {
   }
 
   async start(options: ServerOptions): Promise<void> {
-    const { host, port } = this.#options;
+    const { host, port, adminPort } = this.#options;
+    if (adminPort !== undefined) this.#adminPort = await this.#admin?.listen(host, adminPort);
     this.#port = await this.#transport.listen(host, port);
-    this.#logger.info({ host, port: this.#port }, "listening; the model is being loaded");
+    this.#logger.info(
+      { host, port: this.#port, ...(this.#adminPort === undefined ? {} : { adminPort: this.#adminPort }) },
+      "listening; the model is being loaded",
+    );
     options.onListening?.(this.#port);
     const startedAt = performance.now();
     const model = await LoadedModel.load({
@@ -158,6 +180,7 @@ class Server implements RunningServer {
       limits: options,
       logger: this.#logger,
       signal: options.signal,
+      stages: this.#stages,
       onDeviceLost: (error) => this.#deviceLost(error, options),
     });
     this.#models.add(model);
@@ -195,6 +218,18 @@ class Server implements RunningServer {
 
   get #model(): LoadedModel {
     return this.#models.resolve("", "");
+  }
+
+  #snapshot(stages: StageTimes): AdminSnapshot {
+    const [model] = this.#models.all;
+    return {
+      phase: this.#health.phase,
+      stats: this.stats,
+      stages,
+      inFlightRequests: this.#activity.inFlight,
+      outOfVocabulary: model?.outOfVocabulary ?? new Map<string, number>(),
+      batcher: model?.batcherStats(),
+    };
   }
 
   #gate(): void {
@@ -246,6 +281,7 @@ class Server implements RunningServer {
     const transportClosed = this.#transport.close();
     this.#transport.destroy();
     await transportClosed;
+    await this.#admin?.close();
     for (const model of this.#models.all) await model.close();
   }
 }
