@@ -28,3 +28,18 @@ export {
   HealthCheckResponseSchema,
 } from "./gen/grpc/health/v1/health_pb.ts";
 export type { HealthCheckRequest, HealthCheckResponse } from "./gen/grpc/health/v1/health_pb.ts";
+export {
+  ServerReflection,
+  ServerReflectionRequestSchema,
+  ServerReflectionResponseSchema,
+} from "./gen/grpc/reflection/v1/reflection_pb.ts";
+export type { ServerReflectionRequest, ServerReflectionResponse } from "./gen/grpc/reflection/v1/reflection_pb.ts";
+export {
+  ServerReflection as ServerReflectionV1Alpha,
+  ServerReflectionRequestSchema as ServerReflectionRequestV1AlphaSchema,
+  ServerReflectionResponseSchema as ServerReflectionResponseV1AlphaSchema,
+} from "./gen/grpc/reflection/v1alpha/reflection_pb.ts";
+export type {
+  ServerReflectionRequest as ServerReflectionRequestV1Alpha,
+  ServerReflectionResponse as ServerReflectionResponseV1Alpha,
+} from "./gen/grpc/reflection/v1alpha/reflection_pb.ts";

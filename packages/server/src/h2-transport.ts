@@ -4,6 +4,7 @@ import { createServer, encodeHeaderBlock, type Http2Server, type Http2Stream, ty
 import { createConnectHandler } from "@dlrm/h2/connect";
 import { grpcUnimplementedBlock } from "./grpc-blocks.ts";
 import { interceptRequestMessage } from "./request-message.ts";
+import { readsStream } from "./rpc-handlers.ts";
 import { BAD_AUTHORITY, isUsableAuthority, noSuchMethod } from "./rpc-listener.ts";
 import type { Transport, TransportLimits } from "./transport.ts";
 
@@ -75,10 +76,11 @@ export class H2Transport implements Transport {
 /** The handler, with its message read by us, and its calls told to `onRequest`. */
 function readingMessages(handler: UniversalHandler, options: H2TransportOptions): UniversalHandler {
   const { maxMessageBytes, onRequest } = options;
+  const isStream = readsStream(handler);
   const handle = async (request: UniversalServerRequest): Promise<UniversalServerResponse> => {
     const leave = onRequest(handler.service.typeName);
     try {
-      const answer = await handler(interceptRequestMessage(request, maxMessageBytes()));
+      const answer = await handler(isStream ? request : interceptRequestMessage(request, maxMessageBytes()));
       if (answer.body !== undefined) return { ...answer, body: leavingAfter(answer.body, leave) };
       leave();
       return answer;

@@ -8,9 +8,24 @@ export interface RpcHandlerOptions {
   readonly gate: (context: HandlerContext) => void;
 }
 
+/**
+ * Messages that Connect reads itself, bytes: those of streams of requests, which are small. All others are read by
+ * `request-message.ts`, under the limit for them.
+ */
+const MAX_STREAMED_MESSAGE_BYTES = 64 * 1024;
+
+/** Whether Connect reads the messages of a method itself, as there may be several. */
+export function readsStream({ method }: UniversalHandler): boolean {
+  return method.methodKind === "client_streaming" || method.methodKind === "bidi_streaming";
+}
+
 /** Connect's handlers of the server's methods, which speak gRPC, gRPC-web and Connect. */
 export function createRpcHandlers({ routes, gate }: RpcHandlerOptions): readonly UniversalHandler[] {
-  const router = createConnectRouter({ acceptCompression: [compressionGzip], requestGate: gate });
+  const router = createConnectRouter({
+    acceptCompression: [compressionGzip],
+    readMaxBytes: MAX_STREAMED_MESSAGE_BYTES,
+    requestGate: gate,
+  });
   routes(router);
   return router.handlers;
 }

@@ -4,6 +4,7 @@ import { Code } from "@connectrpc/connect";
 import type { UniversalHandler } from "@connectrpc/connect/protocol";
 import { universalRequestFromNodeRequest, universalResponseToNodeResponse } from "@connectrpc/connect-node";
 import { interceptRequestMessage } from "./request-message.ts";
+import { readsStream } from "./rpc-handlers.ts";
 import type { RequestListener } from "./node-transport.ts";
 
 export interface RpcListenerOptions {
@@ -34,7 +35,9 @@ export function createRpcListener(options: RpcListenerOptions): RequestListener 
     response.once("close", onRequest(handler.service.typeName));
     try {
       const universal = universalRequestFromNodeRequest(request, response, undefined, undefined);
-      const answer = await handler(interceptRequestMessage(universal, maxMessageBytes()));
+      const answer = await handler(
+        readsStream(handler) ? universal : interceptRequestMessage(universal, maxMessageBytes()),
+      );
       await universalResponseToNodeResponse(answer, response);
     } catch (error) {
       if (isOver(request, response)) return;

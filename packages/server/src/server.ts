@@ -1,4 +1,4 @@
-import { Health, PredictionService } from "@dlrm/proto";
+import { Health, PredictionService, ServerReflection, ServerReflectionV1Alpha } from "@dlrm/proto";
 import { type Logger, pino } from "pino";
 import { AdminServer, type AdminSnapshot } from "./admin-server.ts";
 import { toConnectError } from "./connect-error.ts";
@@ -13,6 +13,7 @@ import { createPredictionService } from "./prediction-service.ts";
 import { createNodePredict } from "./node-predict.ts";
 import { NodeTransport } from "./node-transport.ts";
 import { Predictor } from "./predictor.ts";
+import { createReflectionServices } from "./reflection-service.ts";
 import { RequestActivity } from "./request-activity.ts";
 import { createRpcHandlers } from "./rpc-handlers.ts";
 import { createRpcListener } from "./rpc-listener.ts";
@@ -104,10 +105,12 @@ class Server implements RunningServer {
     });
     const prediction = createPredictionService(predictor);
     const health = createHealthService(this.#health);
+    const services = [PredictionService, Health, ServerReflection, ServerReflectionV1Alpha];
+    const reflection = createReflectionServices(services, this.#health);
     const maxMessageBytes = (): number => this.#maxMessageBytes;
     const onRequest = (service: string): (() => void) => {
-      // Watching the health is no work to wait for.
-      if (service === Health.typeName) return doNothing;
+      // Watching the health, or asking what there is, is no work to wait for.
+      if (service !== PredictionService.typeName) return doNothing;
       this.#activity.enter();
       return this.#activity.leave;
     };
@@ -117,9 +120,11 @@ class Server implements RunningServer {
       routes: (router) => {
         router.service(PredictionService, prediction);
         router.service(Health, health);
+        router.service(ServerReflection, reflection.v1);
+        router.service(ServerReflectionV1Alpha, reflection.v1alpha);
       },
       gate: (context) => {
-        if (context.service !== Health) this.#gate();
+        if (context.service === PredictionService) this.#gate();
       },
     });
     const listener = createRpcListener({

@@ -19,3 +19,6 @@ describe("load and limits", async () => {
 describe("lifecycle", async () => {
   await import("./lifecycle.test.ts");
 });
+describe("reflection", async () => {
+  await import("./reflection.test.ts");
+});
