@@ -63,6 +63,11 @@ describe("dlrm-bench --dry_run", () => {
     expect(existsSync(path.join(currentDir, "bench-work"))).toBe(false);
   });
 
+  it("lists what --resume would do, if there is a run to continue", async () => {
+    expect(await command("--smoke", "--arms", "engine", "--dry_run", "--resume")).toBe(2);
+    expect(err).toMatch(/^dlrm-bench: --resume: expected a run to continue, got no .*run\.json: ENOENT/);
+  });
+
   it("lists the smoke run", async () => {
     expect(await command("--smoke", "--arms", "engine", "--dry_run")).toBe(0);
     expect(out).toContain("bench-work/bundles/dcnv2-smoke");

@@ -10,7 +10,7 @@ import { FLAGS, type FlagValues, withUnderscores } from "./flags.ts";
 import { renderHeadline } from "./headline.ts";
 import type { Machine } from "./machine.ts";
 import type { Progress } from "./progress.ts";
-import { planForMachine } from "./plan-for-machine.ts";
+import { planForMachine, remainingPlan } from "./plan-for-machine.ts";
 import { type BenchDependencies, runBench } from "./run-bench.ts";
 import { resolveSettings } from "./settings.ts";
 
@@ -47,7 +47,7 @@ export async function runCommand(context: CommandContext): Promise<number> {
           machine,
           arms: chosen,
           spec: presetSpec(settings.preset, { maxVocabSize: settings.maxVocabSize }),
-          steps: planForMachine(settings, chosen),
+          steps: settings.resume ? remainingPlan(settings, chosen) : planForMachine(settings, chosen),
           bundleExists: existsSync(path.join(bundleDir(settings), "model.json")),
         }),
       );

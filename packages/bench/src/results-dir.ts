@@ -2,6 +2,10 @@ import { existsSync, mkdirSync, renameSync, rmSync, statSync, writeFileSync } fr
 import path from "node:path";
 import { BenchError, messageOf } from "./bench-error.ts";
 
+export function resultsFolder(workDir: string): string {
+  return path.join(workDir, "results");
+}
+
 /** The files of one run, `<work_dir>/results`. Files appear whole: each is written aside and renamed. */
 export class ResultsDir {
   readonly dir: string;
@@ -12,12 +16,12 @@ export class ResultsDir {
 
   /** The folder of a run that is continued. */
   static reopen(workDir: string): ResultsDir {
-    return new ResultsDir(path.join(workDir, "results"));
+    return new ResultsDir(resultsFolder(workDir));
   }
 
   /** Makes an empty folder; results of an earlier run move to `results-<time>`. */
   static open(workDir: string): { results: ResultsDir; movedTo: string | undefined } {
-    const dir = path.join(workDir, "results");
+    const dir = resultsFolder(workDir);
     let movedTo: string | undefined;
     if (existsSync(dir)) {
       const time = statSync(dir).mtime.toISOString().replaceAll(/[:.]/g, "-");

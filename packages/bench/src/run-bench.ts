@@ -1,6 +1,7 @@
 import type { Arm } from "@dlrm/arm-contract";
 import type { Bundle } from "@dlrm/model";
 import { type PointKey, type Summary, type SummaryEnvironment, validateSummary } from "@dlrm/reporter";
+import { ArmRunner } from "./arm-runner.ts";
 import { BenchError, messageOf } from "./bench-error.ts";
 import { cacheDir, serverCommand } from "./commands.ts";
 import { readCpuTicks, loadAverage, stealFraction } from "./environment.ts";
@@ -17,8 +18,7 @@ import { ProcessGuard } from "./process-guard.ts";
 import type { Progress } from "./progress.ts";
 import { ResultsDir } from "./results-dir.ts";
 import { describePinning, describeSettings } from "./run-description.ts";
-import { RunningArm, type StartOptions } from "./running-arm.ts";
-import { describeExit, type StopOutcome } from "./server-process.ts";
+import { describeExit } from "./server-process.ts";
 import type { BenchSettings } from "./settings.ts";
 import { formatSeconds, TimeLeft } from "./time-left.ts";
 import { writeReport } from "./write-report.ts";
@@ -66,9 +66,6 @@ export async function runBench(settings: BenchSettings, dependencies: BenchDepen
   return await run.report();
 }
 
-/** What servers in Node, Python and Rust say when they cannot listen. */
-const PORT_TAKEN = /EADDRINUSE|address already in use|only one usage of each socket address/i;
-
 /** One run: `all` once, then `report`. */
 class Run {
   readonly #settings: BenchSettings;
@@ -76,6 +73,7 @@ class Run {
   readonly #arms: readonly Arm[];
   readonly #findings: Findings;
   readonly #guard: ProcessGuard = new ProcessGuard();
+  readonly #servers: ArmRunner;
   readonly #results: ResultsDir;
   readonly #before: {
     readonly startedAt: string;
@@ -86,9 +84,6 @@ class Run {
   #parity: ParityCheck | undefined;
   #bundle: Bundle | undefined;
   #reference: Reference | undefined;
-  #running: { arm: string; started: RunningArm } | undefined;
-  readonly #starts: Map<string, number> = new Map();
-  #leftServerCpus = false;
   #finished = false;
 
   constructor(settings: BenchSettings, dependencies: BenchDependencies) {
@@ -114,6 +109,18 @@ class Run {
       this.#before = { startedAt, resumedAt: [], loadAverage: loadAverage(), ticks: readCpuTicks() };
       if (movedTo !== undefined) dependencies.progress.note(`earlier results moved to ${movedTo}`);
     }
+    const { machine, progress, signal, drainMs, leaveServerCpus } = dependencies;
+    this.#servers = new ArmRunner({
+      settings,
+      machine,
+      guard: this.#guard,
+      results: this.#results,
+      findings: this.#findings,
+      progress,
+      signal,
+      drainMs,
+      leaveServerCpus,
+    });
     this.#writeJournal();
   }
 
@@ -156,7 +163,7 @@ class Run {
       case "prepare":
         return await this.#prepareArm(this.#arm(step.arm));
       case "start":
-        return await this.#start(this.#arm(step.arm), step.repeat);
+        return await this.#servers.start(this.#arm(step.arm), step.repeat);
       case "parity":
         return await this.#checkParity(step.bReq);
       case "load":
@@ -195,42 +202,13 @@ class Run {
     });
   }
 
-  /** Starts the server, and once more on another port if something else took the first one meanwhile. */
-  async #start(arm: Arm, repeat: number): Promise<void> {
-    try {
-      await this.#startOnce(arm, repeat);
-    } catch (error) {
-      const server = this.#running?.started.server;
-      const port = this.#running?.started.port;
-      if (this.#with.signal.aborted || server?.logTail().some((line) => PORT_TAKEN.test(line)) !== true) throw error;
-      await this.stopArm();
-      this.#with.progress.note(`  port ${port} is in use by another process: once more on another`);
-      await this.#startOnce(arm, repeat);
-    }
-  }
-
-  async #startOnce(arm: Arm, repeat: number): Promise<void> {
-    if (!this.#leftServerCpus) this.#with.leaveServerCpus(this.#settings);
-    this.#leftServerCpus = true;
-    const options: StartOptions = {
-      settings: this.#settings,
-      machine: this.#with.machine,
-      guard: this.#guard,
-      logFile: this.#serverLog(arm.name, repeat),
-      signal: this.#with.signal,
-    };
-    const started = await RunningArm.start(arm, options);
-    this.#running = { arm: arm.name, started };
-    await started.untilReady(options);
-  }
-
   async #checkParity(bReq: number): Promise<void> {
-    const { arm, started } = this.#current();
+    const { arm, started } = this.#servers.current();
     const parity = present(this.#parity, "a reference");
     const outcome = await started.during(`parity at B_req ${bReq}`, this.#with.signal, (giveUp) =>
       parity.check(started.client, bReq, giveUp),
     );
-    this.#findings.addParity(arm, bReq, outcome);
+    this.#findings.addParity(arm.name, bReq, outcome);
     if (outcome.ok) return;
     const detail =
       "error" in outcome
@@ -239,27 +217,20 @@ class Run {
     throw new BenchError("parity_failed", `scores are not the reference's at B_req ${bReq}: ${detail}`);
   }
 
-  /** `server-r1.log`, and `server-r1-2.log` of the second start in the same repeat. */
-  #serverLog(arm: string, repeat: number): string {
-    const starts = (this.#starts.get(`${arm} ${repeat}`) ?? 0) + 1;
-    this.#starts.set(`${arm} ${repeat}`, starts);
-    return this.#results.path(arm, `server-r${repeat}${starts === 1 ? "" : `-${starts}`}.log`);
-  }
-
   /** A point that fails is measured once more, with a new server if the old one ended; failing again is the arm's end. */
   async #load(step: LoadStep): Promise<void> {
     try {
       await this.#measurePoint(step);
     } catch (error) {
       if (this.#with.signal.aborted || (error instanceof BenchError && error.code === "results_failed")) throw error;
-      const { arm, started } = this.#current();
+      const { arm, started } = this.#servers.current();
       const warning = `failed once and was measured again: ${describeStep(step)}: ${messageOf(error)}`;
-      this.#findings.warn(arm, warning);
+      this.#findings.warn(arm.name, warning);
       this.#with.progress.note(`  ${warning}`);
       for (const line of started.server.logTail()) this.#with.progress.note(`  | ${line}`);
       if (started.server.ended !== undefined) {
-        await this.stopArm();
-        await this.#start(this.#arm(arm), step.repeat);
+        await this.#servers.stop();
+        await this.#servers.start(arm, step.repeat);
       }
       await this.#measurePoint(step);
     }
@@ -280,7 +251,8 @@ class Run {
   }
 
   async #measurePoint(step: LoadStep): Promise<void> {
-    const { arm, started } = this.#current();
+    const { started } = this.#servers.current();
+    const { arm } = step;
     const key = this.#pointKey(step);
     if (key === undefined) {
       const warning = `no ${describeLoad(step.load)} at B_req ${step.bReq}: no closed-loop point without errors to take the rate from`;
@@ -322,8 +294,8 @@ class Run {
   }
 
   async #failed(arm: string, doing: string, error: unknown): Promise<void> {
-    const server = this.#running?.started.server;
-    const exit = (await this.stopArm())?.exit;
+    const server = this.#servers.running?.started.server;
+    const exit = (await this.#servers.stop())?.exit;
     const logTail = server?.logTail() ?? [];
     // Where the answer to a request told of the end before the process did.
     const crashed = exit?.kind === "code" && exit.code !== 0 && !messageOf(error).includes("the server ended");
@@ -333,17 +305,8 @@ class Run {
     for (const line of logTail) this.#with.progress.note(`  | ${line}`);
   }
 
-  /** Ends the server that runs, if one does. */
-  async stopArm(): Promise<StopOutcome | undefined> {
-    if (this.#running === undefined) return undefined;
-    const { arm, started } = this.#running;
-    this.#running = undefined;
-    const outcome = await started.stop(this.#with.drainMs);
-    if (outcome.warning !== undefined) {
-      this.#findings.warn(arm, outcome.warning);
-      this.#with.progress.note(`${arm} ${outcome.warning}`);
-    }
-    return outcome;
+  async stopArm(): Promise<void> {
+    await this.#servers.stop();
   }
 
   close(): void {
@@ -406,10 +369,6 @@ class Run {
       this.#arms.find((arm) => arm.name === name),
       `the arm ${name}`,
     );
-  }
-
-  #current(): { arm: string; started: RunningArm } {
-    return present(this.#running, "a running server");
   }
 }
 

@@ -25,9 +25,10 @@ label { white-space: nowrap; }
 .swatch { display: inline-block; width: 11px; height: 11px; margin: 0 4px; border-radius: 3px; background: var(--series); }
 button, select { font: inherit; color: inherit; background: var(--background); border: 1px solid var(--grid); border-radius: 6px; padding: 1px 9px; }
 :focus-visible { outline: 3px solid var(--s0); outline-offset: 2px; }
-figure { margin: 30px 0 0; }
+figure { margin: 30px 0 0; overflow-x: auto; padding: 4px; }
 figcaption { font-size: 18px; font-weight: 600; margin-bottom: 6px; }
-svg { width: 100%; height: auto; display: block; }
+svg { width: 100%; min-width: 640px; height: auto; display: block; }
+.detail, figcaption { position: sticky; left: 0; }
 svg text { fill: var(--text); font-size: 14px; }
 svg .strong { font-weight: 600; } svg .small { fill: var(--muted); font-size: 12px; }
 svg .end { text-anchor: end; } svg .middle { text-anchor: middle; }
