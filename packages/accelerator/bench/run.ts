@@ -7,6 +7,7 @@ import { openDevice, type Device, type SharedFloat32Array } from "@dlrm/accelera
 import * as ort from "onnxruntime-node";
 import { encodeOnnx } from "../test/onnx-fixture.ts";
 import { denseNetwork } from "./dense-network.ts";
+import { pjrtFigures } from "./pjrt.ts";
 import { figure, writeFigures, type Figure } from "./figures.ts";
 
 // What a call costs beyond the network itself, whether the caller's loop stays free, and whether anything leaks.
@@ -202,6 +203,7 @@ try {
     ...(await simulatedAccuracy()),
     ...(await eventLoopDelay(large)),
     ...(await int8Speed(large)),
+    ...(await pjrtFigures(calls)),
   ];
   console.error(`written: ${await writeFigures(figures)}`);
 } finally {

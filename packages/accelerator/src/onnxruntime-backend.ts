@@ -3,9 +3,10 @@ import { access, constants, readFile } from "node:fs/promises";
 import type * as OnnxRuntime from "onnxruntime-node";
 import type { InferenceSession, Tensor } from "onnxruntime-node";
 import { AcceleratorError } from "./errors.ts";
-import { rowLength, type Backend } from "./backend.ts";
+import type { Backend } from "./backend.ts";
 import type { PrecisionReport, SharedFloat32Array, TensorSpec } from "./device.ts";
 import { BFLOAT16_ENTRY, type OnnxRuntimeSettings } from "./device-spec.ts";
+import { precisionError, precisionSample } from "./precision-sample.ts";
 import { quantizeOnnx, type QuantizedModel } from "./quantize-onnx.ts";
 
 /** Loads the peer dependency, or says what to install. */
@@ -95,14 +96,6 @@ async function quantizeFile(modelPath: string): Promise<QuantizedModel> {
   } catch (error) {
     throw AcceleratorError.from(error, "model_invalid", `${modelPath} is no ONNX file`);
   }
-}
-
-/** Enough for a stable worst case, and a fraction of a second for any network. */
-const MAX_SAMPLE_ROWS = 64;
-
-/** The same numbers in ±1 every time: a 32-bit linear congruential generator. */
-function* uniformNumbers(): Generator<number, never> {
-  for (let state = 1; ; state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0) yield state / 2 ** 31 - 1;
 }
 
 /** The tensors of one side of the model that calls will bind, checked against what the spec says of them. */
@@ -218,23 +211,17 @@ export class OnnxRuntimeBackend implements Backend<Tensor> {
     const sessionConfig = { ...settings.sessionConfig, [BFLOAT16_ENTRY]: "0" };
     const exactSession = await createSession(this.#ort, { ...settings, sessionConfig });
     try {
-      const rows = settings.buckets.findLast((bucket) => bucket <= MAX_SAMPLE_ROWS) ?? settings.buckets[0]!;
-      const uniform = uniformNumbers();
+      const { rows, inputs } = precisionSample(this.inputs, settings.buckets);
       const feeds: Record<string, Tensor> = {};
-      for (const spec of this.inputs) {
-        const data = Float32Array.from({ length: rows * rowLength(spec) }, () => uniform.next().value);
-        feeds[spec.name] = new this.#ort.Tensor("float32", data, [rows, ...spec.width]);
+      for (const [i, spec] of this.inputs.entries()) {
+        feeds[spec.name] = new this.#ort.Tensor("float32", inputs[i]!, [rows, ...spec.width]);
       }
       const names = this.outputs.map(({ name }) => name);
       const exact = await exactSession.run(feeds, names);
       const actual = await this.#session.run(feeds, names);
-      const differences = names.flatMap((name) => {
-        const wanted = exact[name]!.data as Float32Array;
-        return [...(actual[name]!.data as Float32Array)].map((value, i) => Math.abs(value - wanted[i]!));
-      });
-      const maxAbs = differences.reduce((max, difference) => Math.max(max, difference), 0);
-      const meanAbs = differences.reduce((sum, difference) => sum + difference, 0) / differences.length;
-      this.precision = { ...this.precision, error: { maxAbs, meanAbs, rows } };
+      const numbersOf = (results: typeof exact): Float32Array[] =>
+        names.map((name) => results[name]!.data as Float32Array);
+      this.precision = { ...this.precision, error: precisionError(rows, numbersOf(exact), numbersOf(actual)) };
     } finally {
       await exactSession.release();
     }

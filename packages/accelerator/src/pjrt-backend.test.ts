@@ -168,6 +168,28 @@ describe.each(TEST_PLUGINS)("$name", (plugin) => {
     },
   );
 
+  test.skipIf(missing !== undefined)(
+    `bfloat16 rounds products, and says by how much scores differ${because}`,
+    async () => {
+      const device = await openDevice({ ...spec, precision: "bfloat16" });
+      const batch = makeBatch(8);
+      await device.execute(8, batch.inputs, batch.outputs);
+      const difference = maxDifference(batch.outputs.scores, expectedScores(batch, 8));
+      // The weights of these tests are bfloat16 numbers already, their inputs are not.
+      expect(difference).toBeLessThan(5e-3);
+      expect(difference).toBeGreaterThan(1e-6);
+      expect(device.name).toBe(`PJRT cpu (API ${plugin.apiVersion}, bfloat16)`);
+      const { name, error } = device.precision;
+      expect([name, error?.rows]).toEqual(["bfloat16", 8]);
+      expect(error!.maxAbs).toBeLessThan(5e-3);
+      expect(error!.meanAbs).toBeGreaterThan(1e-6);
+      await device.close();
+      await expect(
+        openDevice({ ...spec, precision: "bfloat16", program: () => Uint8Array.of(1) }),
+      ).rejects.toMatchObject({ code: "invalid_spec" });
+    },
+  );
+
   test.skipIf(missing !== undefined)(`10,000 calls leave no memory behind${because}`, async () => {
     const width = 4096;
     const device = await openDevice({

@@ -1,11 +1,13 @@
 import { readFileSync, realpathSync, statSync } from "node:fs";
 import { cpus } from "node:os";
+import { roundToBfloat16, toBfloat16 } from "./bfloat16-program.ts";
 import { rowLength, type Backend, type InputTransferCounts } from "./backend.ts";
 import type { PrecisionReport, SharedFloat32Array, TensorSpec } from "./device.ts";
 import { AcceleratorError } from "./errors.ts";
 import { ExecutableCache } from "./executable-cache.ts";
 import { fromPjrtError, requirePjrtNative } from "./pjrt-error.ts";
 import type { PjrtBuffer, PjrtClient, PjrtClientDescription, PjrtExecutable, PjrtNative } from "./pjrt-native.ts";
+import { precisionError, precisionSample } from "./precision-sample.ts";
 import type { PjrtSettings } from "./pjrt-spec.ts";
 import { hloParameters, mlirParameters, showTensor, type SignatureTensor } from "./program-signature.ts";
 
@@ -24,7 +26,7 @@ export class PjrtBackend implements Backend<SharedFloat32Array> {
   readonly platform: string;
   readonly inputs: readonly TensorSpec[];
   readonly outputs: readonly TensorSpec[];
-  readonly precision: PrecisionReport = { name: "float32", quantizedWeights: 0 };
+  readonly precision: PrecisionReport;
   readonly inputTransfers: InputTransferCounts = new BigInt64Array(new SharedArrayBuffer(16));
   readonly #native: PjrtNative;
   readonly #client: PjrtClient;
@@ -47,14 +49,23 @@ export class PjrtBackend implements Backend<SharedFloat32Array> {
         opening.prepare(bucket, settings.programs[index]!);
         onCompiled(bucket, index + 1);
       }
-      return new PjrtBackend(native, client, opening, settings);
+      const precision = precisionOf(native, client, opening, settings);
+      return new PjrtBackend(native, client, opening, settings, precision);
     } catch (error) {
-      opening.abandon();
+      opening.free();
+      native.free(client);
       throw error;
     }
   }
 
-  private constructor(native: PjrtNative, client: PjrtClient, opening: Opening, settings: PjrtSettings) {
+  private constructor(
+    native: PjrtNative,
+    client: PjrtClient,
+    opening: Opening,
+    settings: PjrtSettings,
+    precision: PrecisionReport,
+  ) {
+    this.precision = precision;
     const { platformName, apiVersion, deviceKind } = opening.description;
     this.#native = native;
     this.#client = client;
@@ -62,7 +73,8 @@ export class PjrtBackend implements Backend<SharedFloat32Array> {
     this.#weights = opening.weights;
     this.platform = platformName;
     const kind = deviceKind === platformName ? "" : ` ${deviceKind}`;
-    this.name = `PJRT ${platformName}${kind} (API ${apiVersion})`;
+    const rounded = precision.name === "float32" ? "" : `, ${precision.name}`;
+    this.name = `PJRT ${platformName}${kind} (API ${apiVersion}${rounded})`;
     this.inputs = settings.inputs;
     this.outputs = settings.outputs;
   }
@@ -92,6 +104,32 @@ export class PjrtBackend implements Backend<SharedFloat32Array> {
   }
 }
 
+/** Runs one batch also as the programs were given, and compares. */
+function precisionOf(
+  native: PjrtNative,
+  client: PjrtClient,
+  opening: Opening,
+  settings: PjrtSettings,
+): PrecisionReport {
+  const name = settings.precision;
+  if (name === "float32") return { name, quantizedWeights: 0 };
+  const { rows, inputs } = precisionSample(settings.inputs, settings.buckets);
+  const exact = new Opening(native, client, { ...settings, precision: "float32" });
+  try {
+    exact.prepare(rows, settings.programs[settings.buckets.indexOf(rows)]!);
+    const [wanted, actual] = [exact, opening].map(({ executables }) => {
+      const outputs = settings.outputs.map((spec) => new Float32Array(rows * rowLength(spec)));
+      native.run(executables.get(rows)!, inputs, outputs);
+      return outputs;
+    }) as [Float32Array[], Float32Array[]];
+    return { name, quantizedWeights: 0, error: precisionError(rows, wanted, actual) };
+  } catch (error) {
+    throw fromPjrtError(error, "open_failed", "the precisions can't be compared");
+  } finally {
+    exact.free();
+  }
+}
+
 /** What opening has made so far. */
 class Opening {
   readonly description: PjrtClientDescription;
@@ -115,7 +153,8 @@ class Opening {
   }
 
   /** Makes one bucket ready to run. Throws `model_invalid`, `model_mismatch` or `out_of_memory`. */
-  prepare(bucket: number, program: string | Uint8Array): void {
+  prepare(bucket: number, given: string | Uint8Array): void {
+    const program = this.#inPrecision(bucket, given);
     const executable = this.#load(bucket, program);
     this.executables.set(bucket, executable);
     const parameters = this.#parametersOf(executable, program);
@@ -144,8 +183,19 @@ class Opening {
     }
   }
 
-  abandon(): void {
-    for (const handle of [...this.executables.values(), ...this.weights, this.#client]) this.#native.free(handle);
+  /** Frees what it made; the client is its owner's. */
+  free(): void {
+    for (const handle of [...this.executables.values(), ...this.weights]) this.#native.free(handle);
+  }
+
+  #inPrecision(bucket: number, program: string | Uint8Array): string | Uint8Array {
+    if (this.#settings.precision === "float32" || typeof program !== "string") return program;
+    const rounded = toBfloat16(program, this.#settings.inputs.length);
+    if (rounded.products > 0) return rounded.program;
+    throw new AcceleratorError(
+      "model_invalid",
+      `the program of bucket ${bucket} has no stablehlo.dot_general of float32 matrices that bfloat16 could be used for`,
+    );
   }
 
   /** From the cache, or else compiled. */
@@ -209,14 +259,17 @@ class Opening {
     for (const [i, tensor] of tensors.entries()) {
       const data = this.#settings.weights[i]!;
       const length = tensor.dimensions.reduce((product, dimension) => product * dimension, 1);
-      if (tensor.elementType !== "f32" || length !== data.length) {
+      const half = tensor.elementType === "bf16" && this.#settings.precision === "bfloat16";
+      if ((tensor.elementType !== "f32" && !half) || length !== data.length) {
         throw mismatch(
           bucket,
           `takes ${showTensor(tensor)} as weight ${i}; the spec has ${data.length} float32 numbers`,
         );
       }
       try {
-        const buffer = this.#native.upload(this.#client, data, "float32", tensor.dimensions);
+        const buffer = half
+          ? this.#native.upload(this.#client, roundToBfloat16(data), "bfloat16", tensor.dimensions)
+          : this.#native.upload(this.#client, data, "float32", tensor.dimensions);
         this.weights = [...this.weights, buffer];
       } catch (error) {
         throw fromPjrtError(error, "open_failed", `weight ${i} can't be put on the device`);
