@@ -7,7 +7,9 @@ import { Counters } from "./batcher-stats.ts";
 import type { Clock, TimerHandle } from "./clock.ts";
 import { CostModel } from "./cost-model.ts";
 import { DeadlineHeap } from "./deadline-heap.ts";
+import type { Arrival } from "./entry.ts";
 import { Entry } from "./entry.ts";
+import type { Taken } from "./entry-queue.ts";
 import { EntryQueue, MAX_PRIORITY } from "./entry-queue.ts";
 import type { FlushDecision, FlushPolicy, FlushReason } from "./flush-policy.ts";
 import { OffPolicy } from "./flush-policy.ts";
@@ -32,6 +34,26 @@ const DEADLINE_MARGIN = 1.25;
 const NO_OPTIONS: SubmitOptions = {};
 
 /**
+ * What `capture` was called with last. It serves all promises, where a closure for each would cost as much as they do. A
+ * new object in each pump, as what is written into a young object costs the garbage collector nothing.
+ */
+let captured: Captured = makeCaptured();
+
+interface Captured {
+  resolve: (result: never) => void;
+  reject: (error: unknown) => void;
+}
+
+function makeCaptured(): Captured {
+  return { resolve() {}, reject() {} };
+}
+
+function capture(resolve: (result: never) => void, reject: (error: unknown) => void): void {
+  captured.resolve = resolve;
+  captured.reject = reject;
+}
+
+/**
  * Collects single items into batches and gives each caller its own result.
  *
  * Invariants:
@@ -48,8 +70,8 @@ export class Batcher<Item, Result> {
   readonly #cost = new CostModel();
   readonly #policy: FlushPolicy;
   readonly #queue: EntryQueue<Item, Result>;
-  readonly #queuedDeadlines = new DeadlineHeap<Entry<Item, Result>>("queued");
-  readonly #runningDeadlines = new DeadlineHeap<Entry<Item, Result>>("running");
+  readonly #queuedDeadlines = new DeadlineHeap<Entry<Result>>("queued");
+  readonly #runningDeadlines = new DeadlineHeap<Entry<Result>>("running");
   #running: RunningBatch<Item, Result>[] = [];
   readonly #counters = new Counters();
 
@@ -59,10 +81,10 @@ export class Batcher<Item, Result> {
   #toFlush = 0;
   #roomSinceMs: number;
   #pumpScheduled = false;
-  /** When the first of the items came that the scheduled pump will see; valid iff one is scheduled. */
-  #tickMs = 0;
-  /** Items that came at one time and that the policy has not been told of. */
-  readonly #arrivals = { atMs: 0, items: 0, size: 0 };
+  /** The last time at which items came. */
+  #arrival: Arrival = { atMs: -Infinity, items: 0, size: 0 };
+  /** The time of the first of the items that the scheduled pump will see; valid iff one is scheduled. */
+  #tick: Arrival = this.#arrival;
   #waiting: (FlushDecision & { readonly flush: false }) | undefined;
   #waitTimer: TimerHandle;
   #waitTimerAtMs = Infinity;
@@ -86,9 +108,25 @@ export class Batcher<Item, Result> {
    * The item belongs to the batcher until then; one that was refused (`overloaded`, `draining`, `too_large`) was not run.
    */
   submit(item: Item, options: SubmitOptions = NO_OPTIONS): Promise<Result> {
-    return new Promise((resolve, reject) => {
+    const promise = new Promise<Result>(capture);
+    const { reject } = captured;
+    const resolve = captured.resolve as (result: Result) => void;
+    this.#counters.submittedItems += 1;
+    const { sizeOf, maxEnqueuedItems, maxEnqueuedSize } = this.#options;
+    const queue = this.#queue;
+    if (
+      options === NO_OPTIONS &&
+      sizeOf === undefined &&
+      this.#state === "open" &&
+      queue.items < maxEnqueuedItems &&
+      queue.size < maxEnqueuedSize
+    ) {
+      // The most common call, without all that it cannot need.
+      this.#enqueue(new Entry(1, 0, this.#tickNow(), resolve, reject, undefined), item);
+    } else {
       this.#submit(item, options, resolve, reject);
-    });
+    }
+    return promise;
   }
 
   /**
@@ -132,7 +170,7 @@ export class Batcher<Item, Result> {
       batch.over = true;
       this.#cancelRunTimer(batch);
       for (const entry of batch.entries) {
-        if (entry.state === "running") {
+        if (entry.state !== "settled") {
           this.#counters.closedItems += 1;
           this.#drop(entry, error);
         }
@@ -169,19 +207,15 @@ export class Batcher<Item, Result> {
     item: Item,
     options: SubmitOptions,
     resolve: (result: Result) => void,
-    reject: (error: BatcherError) => void,
+    reject: (error: unknown) => void,
   ): void {
-    this.#counters.submittedItems += 1;
-    if (options === NO_OPTIONS && this.#state === "open" && this.#options.sizeOf === undefined) {
-      // The most common call, without all that it cannot need.
-      const { maxEnqueuedItems, maxEnqueuedSize } = this.#options;
-      const queue = this.#queue;
-      if (queue.items < maxEnqueuedItems && queue.size < maxEnqueuedSize) {
-        this.#enqueue(new Entry(item, 1, 0, this.#tickNow(), resolve, reject, undefined));
-        return;
-      }
+    let refused: BatcherError | undefined;
+    try {
+      refused = this.#tryEnqueue(item, options, resolve, reject);
+    } catch (error) {
+      reject(error);
+      return;
     }
-    const refused = this.#tryEnqueue(item, options, resolve, reject);
     if (refused !== undefined) {
       this.#counters.refusedItems += 1;
       reject(refused);
@@ -217,8 +251,8 @@ export class Batcher<Item, Result> {
       return new BatcherError("deadline_exceeded", `the deadline had passed ${-deadlineMs} ms before the item came`);
     }
 
-    const nowMs = deadlineMs < Infinity ? this.#clock.now() : this.#tickNow();
-    const deadlineAtMs = nowMs + deadlineMs;
+    const arrival = deadlineMs < Infinity ? this.#arrivalAt(this.#clock.now()) : this.#tickNow();
+    const deadlineAtMs = arrival.atMs + deadlineMs;
     if (size <= this.#options.maxBatchSize) {
       const refused = this.#makeRoom(1, size, priority);
       if (refused !== undefined) {
@@ -228,13 +262,13 @@ export class Batcher<Item, Result> {
         signal === undefined && deadlineAtMs === Infinity
           ? undefined
           : { deadlineAtMs, unlisten: undefined as (() => void) | undefined, batch: undefined };
-      const entry = new Entry(item, size, priority, nowMs, resolve, reject, extra);
+      const entry = new Entry(size, priority, arrival, resolve, reject, extra);
       if (signal !== undefined && extra !== undefined) {
         const onAbort = (): void => this.#cancel(entry, signal);
         signal.addEventListener("abort", onAbort);
         extra.unlisten = () => signal.removeEventListener("abort", onAbort);
       }
-      this.#enqueue(entry);
+      this.#enqueue(entry, item);
       return undefined;
     }
 
@@ -262,21 +296,18 @@ export class Batcher<Item, Result> {
       },
     );
     const entries = parts.map(
-      ({ part, size: partSize }, i) =>
-        new Entry<Item, Result>(
-          part,
+      ({ size: partSize }, i) =>
+        new Entry<Result>(
           partSize,
           priority,
-          nowMs,
+          arrival,
           (result) => whole.resolvePart(i, result),
           (error) => whole.rejectPart(error),
           { deadlineAtMs, unlisten: undefined, batch: undefined },
         ),
     );
     signal?.addEventListener("abort", onAbort);
-    for (const entry of entries) {
-      this.#enqueue(entry);
-    }
+    entries.forEach((entry, i) => this.#enqueue(entry, (parts[i] as { readonly part: Item }).part));
     return undefined;
   }
 
@@ -360,7 +391,7 @@ export class Batcher<Item, Result> {
       const byItems = queue.items + items > maxEnqueuedItems;
       this.#counters.evictedItems += 1;
       this.#drop(
-        queue.leastUrgent() as Entry<Item, Result>,
+        queue.leastUrgent() as Entry<Result>,
         byItems
           ? this.#overloaded("maxEnqueuedItems", maxEnqueuedItems, queue.items)
           : this.#overloaded("maxEnqueuedSize", maxEnqueuedSize, queue.size),
@@ -382,24 +413,29 @@ export class Batcher<Item, Result> {
     });
   }
 
-  /** The time, read once for all items that are submitted in one go. */
-  #tickNow(): number {
+  /** Now, read once for all items that are submitted in one go. */
+  #tickNow(): Arrival {
     if (!this.#pumpScheduled) {
-      this.#tickMs = this.#clock.now();
+      this.#tick = this.#arrivalAt(this.#clock.now());
     }
-    return this.#tickMs;
+    return this.#tick;
   }
 
-  #enqueue(entry: Entry<Item, Result>): void {
+  #arrivalAt(atMs: number): Arrival {
+    return atMs === this.#arrival.atMs ? this.#arrival : { atMs, items: 0, size: 0 };
+  }
+
+  #enqueue(entry: Entry<Result>, item: Item): void {
     const queue = this.#queue;
-    queue.push(entry);
-    if (entry.arrivedAtMs !== this.#arrivals.atMs) {
+    queue.push(entry, item);
+    const { arrival } = entry;
+    if (arrival !== this.#arrival) {
       this.#tellArrivals();
-      this.#arrivals.atMs = entry.arrivedAtMs;
+      this.#arrival = arrival;
     }
-    this.#arrivals.items += 1;
-    this.#arrivals.size += entry.size;
-    if (entry.deadlineAtMs < Infinity) {
+    arrival.items += 1;
+    arrival.size += entry.size;
+    if (entry.extra !== undefined && entry.extra.deadlineAtMs < Infinity) {
       this.#queuedDeadlines.push(entry);
       this.#armDeadline(entry.deadlineAtMs, entry.arrivedAtMs);
     }
@@ -417,11 +453,12 @@ export class Batcher<Item, Result> {
 
   /** Tells the policy what came at one time. */
   #tellArrivals(): void {
-    const { atMs, items, size } = this.#arrivals;
+    const arrival = this.#arrival;
+    const { atMs, items, size } = arrival;
     if (items > 0) {
       this.#policy.arrived(atMs, items, size);
-      this.#arrivals.items = 0;
-      this.#arrivals.size = 0;
+      arrival.items = 0;
+      arrival.size = 0;
     }
   }
 
@@ -437,6 +474,8 @@ export class Batcher<Item, Result> {
   }
 
   #pump(): void {
+    // It holds a promise, and that its result.
+    captured = makeCaptured();
     this.#stopWaiting();
     this.#tellArrivals();
     const queue = this.#queue;
@@ -490,42 +529,15 @@ export class Batcher<Item, Result> {
   #flush(reason: FlushReason, maxItems: number, maxSize: number, nowMs: number): number {
     const queue = this.#queue;
     const oldestArrivalMs = queue.oldestArrivalMs();
-    const entries: Entry<Item, Result>[] = [];
-    let size = 0;
-    /** Of the entries that came together and are counted together: when, and how many. */
-    let arrivedAtMs = nowMs;
-    let together = 0;
-    for (let entry = queue.peek(nowMs); entry !== undefined; entry = queue.peek(nowMs)) {
-      if (entry.extra !== undefined && entry.extra.deadlineAtMs <= nowMs) {
-        // Its timer is late; the last moment to notice is now.
-        this.#expire(entry);
-        continue;
-      }
-      if (entries.length >= maxItems || (entries.length > 0 && size + entry.size > maxSize)) {
-        break;
-      }
-      queue.remove(entry);
-      entry.state = "running";
-      if (entry.extra !== undefined && entry.extra.deadlineAtMs < Infinity) {
-        this.#queuedDeadlines.left();
-        this.#runningDeadlines.push(entry);
-      }
-      if (entry.arrivedAtMs !== arrivedAtMs) {
-        this.#counters.delayed(nowMs - arrivedAtMs, together);
-        arrivedAtMs = entry.arrivedAtMs;
-        together = 0;
-      }
-      together += 1;
-      size += entry.size;
-      entries.push(entry);
-    }
+    const taken = queue.takePlain(Math.min(maxItems, maxSize)) ?? this.#takeOneByOne(maxItems, maxSize, nowMs);
+    const { entries, size } = taken;
     if (entries.length === 0) {
       return 0;
     }
-    this.#counters.delayed(nowMs - arrivedAtMs, together);
+    this.#countDelays(taken, nowMs);
     const paddedSize = this.#sizes.atLeast(size);
     this.#batches += 1;
-    const batch = new RunningBatch<Item, Result>(entries, {
+    const batch = new RunningBatch<Item, Result>(taken, {
       id: this.#batches,
       items: entries.length,
       size,
@@ -538,9 +550,11 @@ export class Batcher<Item, Result> {
       queuedItems: queue.items,
     });
     batch.place = this.#running.length;
-    for (const { extra } of entries) {
-      if (extra !== undefined) {
-        extra.batch = batch;
+    if (!taken.plain) {
+      for (const { extra } of entries) {
+        if (extra !== undefined) {
+          extra.batch = batch;
+        }
       }
     }
     this.#running.push(batch);
@@ -550,6 +564,50 @@ export class Batcher<Item, Result> {
     this.#hook("onBatchStart", batch.info);
     this.#run(batch);
     return entries.length;
+  }
+
+  #takeOneByOne(maxItems: number, maxSize: number, nowMs: number): Taken<Item, Result> {
+    const queue = this.#queue;
+    const entries: Entry<Result>[] = [];
+    const items: Item[] = [];
+    let size = 0;
+    for (let entry = queue.peek(nowMs); entry !== undefined; entry = queue.peek(nowMs)) {
+      if (entry.extra !== undefined && entry.extra.deadlineAtMs <= nowMs) {
+        // Its timer is late; the last moment to notice is now.
+        this.#expire(entry);
+        continue;
+      }
+      if (entries.length >= maxItems || (entries.length > 0 && size + entry.size > maxSize)) {
+        break;
+      }
+      items.push(queue.remove(entry));
+      entry.state = "running";
+      if (entry.extra !== undefined && entry.extra.deadlineAtMs < Infinity) {
+        this.#queuedDeadlines.left();
+        this.#runningDeadlines.push(entry);
+      }
+      size += entry.size;
+      entries.push(entry);
+    }
+    return { entries, items, size, plain: false };
+  }
+
+  #countDelays({ entries, plain }: Taken<Item, Result>, nowMs: number): void {
+    let { arrival } = entries[0] as Entry<Result>;
+    if (plain && entries.at(-1)?.arrival === arrival) {
+      this.#counters.delayed(nowMs - arrival.atMs, entries.length);
+      return;
+    }
+    let together = 0;
+    for (const entry of entries) {
+      if (entry.arrival !== arrival) {
+        this.#counters.delayed(nowMs - arrival.atMs, together);
+        arrival = entry.arrival;
+        together = 0;
+      }
+      together += 1;
+    }
+    this.#counters.delayed(nowMs - arrival.atMs, together);
   }
 
   #run(batch: RunningBatch<Item, Result>): void {
@@ -590,25 +648,26 @@ export class Batcher<Item, Result> {
     if (!this.#end(batch, undefined)) {
       return;
     }
-    const { entries } = batch;
+    const { entries, plain } = batch;
+    let completed = 0;
     for (let i = 0; i < entries.length; i += 1) {
-      const entry = entries[i] as Entry<Item, Result>;
-      if (entry.state === "running") {
-        const result = results[i] as Result | Error;
-        if (entry.extra === undefined) {
-          entry.state = "settled";
-        } else {
-          this.#leave(entry);
+      const entry = entries[i] as Entry<Result>;
+      if (!plain) {
+        if (entry.state === "settled") {
+          continue;
         }
-        if (result instanceof Error) {
-          this.#counters.failedItems += 1;
-          entry.reject(new BatcherError("run_failed", "the run gave an error for this item", { cause: result }));
-        } else {
-          this.#counters.completedItems += 1;
-          entry.resolve(result);
-        }
+        this.#leave(entry);
+      }
+      const result = results[i] as Result | Error;
+      if (result instanceof Error) {
+        this.#counters.failedItems += 1;
+        entry.reject(new BatcherError("run_failed", "the run gave an error for this item", { cause: result }));
+      } else {
+        completed += 1;
+        entry.resolve(result);
       }
     }
+    this.#counters.completedItems += completed;
     this.#schedulePump();
   }
 
@@ -618,7 +677,7 @@ export class Batcher<Item, Result> {
     }
     this.#counters.failedBatches += 1;
     for (const entry of batch.entries) {
-      if (entry.state === "running") {
+      if (entry.state !== "settled") {
         this.#counters.failedItems += 1;
         this.#leave(entry);
         entry.reject(error);
@@ -660,14 +719,14 @@ export class Batcher<Item, Result> {
     }
   }
 
-  #cancel(entry: Entry<Item, Result>, signal: AbortSignal): void {
+  #cancel(entry: Entry<Result>, signal: AbortSignal): void {
     if (entry.state !== "settled") {
       this.#counters[entry.state === "queued" ? "cancelledBeforeRunItems" : "cancelledInRunItems"] += 1;
       this.#drop(entry, cancelled(signal));
     }
   }
 
-  #expire(entry: Entry<Item, Result>): void {
+  #expire(entry: Entry<Result>): void {
     this.#counters[entry.state === "queued" ? "expiredBeforeRunItems" : "expiredInRunItems"] += 1;
     const afterMs = entry.deadlineAtMs - entry.arrivedAtMs;
     const where = entry.state === "queued" ? "waiting" : "running";
@@ -675,7 +734,7 @@ export class Batcher<Item, Result> {
   }
 
   /** Rejects an entry that waits or runs. */
-  #drop(entry: Entry<Item, Result>, error: BatcherError): void {
+  #drop(entry: Entry<Result>, error: BatcherError): void {
     if (entry.state === "settled") {
       return;
     }
@@ -691,8 +750,8 @@ export class Batcher<Item, Result> {
   }
 
   /** Takes an entry out of everything that holds it, in O(1). */
-  #leave(entry: Entry<Item, Result>): void {
-    const wasQueued = entry.state === "queued";
+  #leave(entry: Entry<Result>): void {
+    const wasQueued = entry.state === "queued" && this.#queue.holds(entry);
     if (wasQueued) {
       this.#queue.remove(entry);
     }

@@ -18,36 +18,51 @@ export interface EntryExtra {
   batch: { entryLeft(): void } | undefined;
 }
 
-/** One item, or one part of a split item, on its way through the batcher. Small: there may be a great many. */
-export class Entry<Item, Result> {
-  readonly item: Item;
-  readonly size: number;
-  readonly priority: number;
-  readonly arrivedAtMs: number;
-  state: EntryState = "queued";
-  readonly resolve: (result: Result) => void;
-  readonly reject: (error: BatcherError) => void;
-  readonly extra: EntryExtra | undefined;
-  /** Neighbours in the queue's level; valid iff queued. */
-  previous: Entry<Item, Result> | undefined = undefined;
-  next: Entry<Item, Result> | undefined = undefined;
+/** Items that came at one time. One object for all of them: a number of its own would be 16 bytes more an entry. */
+export interface Arrival {
+  readonly atMs: number;
+  /** Those among them that the policy has not been told of, and their summed size. */
+  items: number;
+  size: number;
+}
+
+/**
+ * One item, or one part of a split item, on its way through the batcher. The item itself is beside it: an entry that is
+ * plain, without a deadline and a signal, is not even looked at between its arrival and its result, when it has left the
+ * cache. So it is not told either that it runs, and its state goes from `queued` to `settled`.
+ */
+export class Entry<Result> {
+  // Declared only: a field definition would write each of them twice, for every item.
+  declare readonly resolve: (result: Result) => void;
+  declare readonly reject: (error: BatcherError) => void;
+  declare readonly extra: EntryExtra | undefined;
+  declare state: EntryState;
+  declare readonly arrival: Arrival;
+  declare readonly size: number;
+  declare readonly priority: number;
+  /** Where it is in the queue's level; valid iff queued. */
+  declare place: number;
 
   constructor(
-    item: Item,
     size: number,
     priority: number,
-    arrivedAtMs: number,
+    arrival: Arrival,
     resolve: (result: Result) => void,
     reject: (error: BatcherError) => void,
     extra: EntryExtra | undefined,
   ) {
-    this.item = item;
-    this.size = size;
-    this.priority = priority;
-    this.arrivedAtMs = arrivedAtMs;
     this.resolve = resolve;
     this.reject = reject;
     this.extra = extra;
+    this.state = "queued";
+    this.arrival = arrival;
+    this.size = size;
+    this.priority = priority;
+    this.place = 0;
+  }
+
+  get arrivedAtMs(): number {
+    return this.arrival.atMs;
   }
 
   get deadlineAtMs(): number {

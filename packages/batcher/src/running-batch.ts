@@ -1,12 +1,16 @@
 import type { BatchInfo } from "./batcher-hooks.ts";
 import type { TimerHandle } from "./clock.ts";
 import type { Entry } from "./entry.ts";
+import type { Taken } from "./entry-queue.ts";
 import type { FlushReason } from "./flush-policy.ts";
 import type { Batch } from "./options.ts";
 
 /** A batch between the call of `run` and its outcome. */
 export class RunningBatch<Item, Result> {
-  readonly entries: readonly Entry<Item, Result>[];
+  readonly entries: readonly Entry<Result>[];
+  readonly items: readonly Item[];
+  /** Whether no entry has a deadline or a signal, so that none leaves before the outcome. */
+  readonly plain: boolean;
   readonly info: BatchInfo;
   /** Set with the outcome; whatever the run does after that is ignored. */
   over = false;
@@ -17,8 +21,10 @@ export class RunningBatch<Item, Result> {
   #controller: AbortController | undefined;
   #aborted: { readonly reason: unknown } | undefined;
 
-  constructor(entries: readonly Entry<Item, Result>[], info: BatchInfo) {
+  constructor({ entries, items, plain }: Taken<Item, Result>, info: BatchInfo) {
     this.entries = entries;
+    this.items = items;
+    this.plain = plain;
     this.info = info;
     this.#waiting = entries.length;
   }
@@ -58,7 +64,7 @@ export class BatchView<Item> implements Batch<Item> {
 
   constructor(running: RunningBatch<Item, unknown>) {
     const { size, paddedSize, flushReason } = running.info;
-    this.items = running.entries.map((entry) => entry.item);
+    this.items = running.items;
     this.size = size;
     this.paddedSize = paddedSize;
     this.flushReason = flushReason;
