@@ -8,6 +8,7 @@ import type { ResultsDir } from "./results-dir.ts";
 import { RunningArm, type StartOptions } from "./running-arm.ts";
 import type { StopOutcome } from "./server-process.ts";
 import type { BenchSettings } from "./settings.ts";
+import { SharedMemoryWatch } from "./shared-memory.ts";
 
 export interface ArmRunnerOptions {
   readonly settings: BenchSettings;
@@ -28,7 +29,7 @@ const PORT_TAKEN = /EADDRINUSE|address already in use|only one usage of each soc
 export class ArmRunner {
   readonly #with: ArmRunnerOptions;
   readonly #starts: Map<string, number> = new Map();
-  #running: { arm: Arm; started: RunningArm } | undefined;
+  #running: { arm: Arm; started: RunningArm; sharedMemory: SharedMemoryWatch } | undefined;
   #leftServerCpus = false;
 
   constructor(options: ArmRunnerOptions) {
@@ -65,8 +66,9 @@ export class ArmRunner {
     if (!this.#leftServerCpus) leaveServerCpus(settings);
     this.#leftServerCpus = true;
     const options: StartOptions = { settings, machine, guard, logFile: this.#logFile(arm.name, repeat), signal };
+    const sharedMemory = new SharedMemoryWatch();
     const started = await RunningArm.start(arm, options);
-    this.#running = { arm, started };
+    this.#running = { arm, started, sharedMemory };
     await started.untilReady(options);
   }
 
@@ -80,12 +82,14 @@ export class ArmRunner {
   /** Ends the server that runs, if one does. */
   async stop(): Promise<StopOutcome | undefined> {
     if (this.#running === undefined) return undefined;
-    const { arm, started } = this.#running;
+    const { arm, started, sharedMemory } = this.#running;
     this.#running = undefined;
     const outcome = await started.stop(this.#with.drainMs);
-    if (outcome.warning !== undefined) {
-      this.#with.findings.warn(arm.name, outcome.warning);
-      this.#with.progress.note(`${arm.name} ${outcome.warning}`);
+    const left = sharedMemory.removeLeft().map((file) => `left ${file} behind, which was removed`);
+    for (const warning of [outcome.warning, ...left]) {
+      if (warning === undefined) continue;
+      this.#with.findings.warn(arm.name, warning);
+      this.#with.progress.note(`${arm.name} ${warning}`);
     }
     return outcome;
   }

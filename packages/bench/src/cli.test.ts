@@ -35,10 +35,15 @@ function results(...parts: string[]): string {
 const TIMEOUT_MS = 300_000;
 
 describe("dlrm-bench with the real engine", () => {
-  it.each(["cpu", "sim"])(
-    "gives a report of a small run on %s",
-    async (platform) => {
-      const { child, output } = start(`--platform ${platform} --arms engine --duration 0.3 ${SMALL}`);
+  it.each([
+    ["cpu", "off"],
+    ["sim", "on"],
+  ])(
+    "gives a report of a small run on %s, open loop %s",
+    async (platform, openLoop) => {
+      const { child, output } = start(
+        `--platform ${platform} --arms engine --duration 0.3 --open_loop ${openLoop} ${SMALL}`,
+      );
       const [code] = (await once(child, "close")) as [number];
       const { stdout, stderr } = output();
       expect(stderr).toContain("engine, repeat 1: load, B_req 3, C 2");
@@ -51,20 +56,26 @@ describe("dlrm-bench with the real engine", () => {
         [1, true],
         [3, true],
       ]);
-      expect(summary.points.map(({ bReq, errors }) => [bReq, errors])).toEqual([
-        [1, {}],
-        [3, {}],
-      ]);
-      for (const point of summary.points) expect(point.examplesPerS).toBeGreaterThan(0);
+      const loads = openLoop === "on" ? [undefined, 0.5, 0.8] : [undefined];
+      expect(summary.points.map(({ bReq, peakFraction, errors }) => [bReq, peakFraction, errors])).toEqual(
+        [1, 3].flatMap((bReq) => loads.map((peakFraction) => [bReq, peakFraction, {}])),
+      );
+      for (const { mode, examplesPerS } of summary.points) {
+        // A slow machine may be offered less than a request in so short a time.
+        if (mode === "closed") expect(examplesPerS).toBeGreaterThan(0);
+      }
       expect(summary.environment.gatherKernel).toEqual(expect.any(String));
-      expect(readdirSync(results("engine")).sort()).toEqual([
-        "closed-b1-c2-r1.json",
-        "closed-b1-c2-r1.monitor.json",
-        "closed-b3-c2-r1.json",
-        "closed-b3-c2-r1.monitor.json",
-        "loadgen-r1.log",
-        "server-r1.log",
-      ]);
+      const open = openLoop === "on" ? ["p50", "p80"] : [];
+      const names = [1, 3].flatMap((bReq) =>
+        [`closed-b${bReq}-c2-r1`].concat(open.map((share) => `open-b${bReq}-${share}-r1`)),
+      );
+      expect(readdirSync(results("engine")).sort()).toEqual(
+        [
+          ...names.flatMap((name) => [`${name}.json`, `${name}.monitor.json`]),
+          "loadgen-r1.log",
+          "server-r1.log",
+        ].sort(),
+      );
     },
     TIMEOUT_MS,
   );

@@ -77,6 +77,7 @@ describe("renderComparison", () => {
       "| 1 | engine | C 16 | 100 | 150 | **1.50× (1.50–1.50)** | 5.00 | 5.00 | 1.00× (1.00–1.00) | 1.00× (1.00–1.00) |",
     );
     expect(text).toContain("| 1 | py | C 16 | 10.0 | 20.0 | 2.00× | 5.00 | 5.00 | 1.00× | 1.00× |");
+    expect(text).toContain("Throughput differs by 73.2 % at the median of the points; 0 of 2 are within 10 %.");
     expect(text).toContain("Nothing in settings and environment.");
   });
 

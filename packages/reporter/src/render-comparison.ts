@@ -3,6 +3,7 @@ import { isDifferent, type RunComparison } from "./compare-runs.ts";
 import { formatNumber, formatOptional, formatPercent, formatRatio } from "./format.ts";
 import { left, right, table } from "./markdown.ts";
 import { noiseEvidence } from "./noise.ts";
+import { median } from "./statistics.ts";
 import type { Summary } from "./summary.ts";
 
 export interface ComparisonNames {
@@ -79,13 +80,28 @@ function points({ points: list }: RunComparison, confidence: number): string {
     right("B ÷ A"),
     right("CPU B ÷ A"),
   ];
+  const apart = list
+    .map(({ examplesPerS }) => (examplesPerS === null ? null : Math.abs(Math.log(examplesPerS.ratio))))
+    .filter((value) => value !== null);
   return [
     "## Points",
+    agreement(apart),
     table(columns, rows),
     `B ÷ A are ratios of medians with a bootstrap confidence interval (${formatPercent(confidence)}) over the repeats; bold ` +
       "where it leaves out 1×. The interval knows only what differs between repeats of one run: compare runs of one hour and " +
       "machine, with as many repeats as you can.",
   ].join("\n\n");
+}
+
+/** How far apart the runs are as a whole: 10 % is what two runs of one command should stay within. */
+function agreement(logRatios: readonly number[]): string {
+  const middle = median(logRatios);
+  if (middle === null) return "No point has a throughput in both.";
+  const within = logRatios.filter((value) => value <= Math.log(1.1)).length;
+  return (
+    `Throughput differs by ${((Math.exp(middle) - 1) * 100).toFixed(1)} % at the median of the points; ` +
+    `${within} of ${logRatios.length} are within 10 %.`
+  );
 }
 
 function interval(value: RatioInterval | null): string {
