@@ -2,13 +2,19 @@
 export interface InputArrays {
   readonly dense: Float32Array<ArrayBuffer>;
   readonly denseBytes: Uint8Array<ArrayBuffer>;
-  /** Over shared memory, by which the gather kernel knows it without asking for its address each time. */
-  readonly ids: Int32Array<SharedArrayBuffer>;
-  readonly idBytes: Uint8Array<SharedArrayBuffer>;
+  /**
+   * For few examples over shared memory, by which the gather kernel knows it without asking for its address each time; V8
+   * copies much into shared memory more slowly than into other.
+   */
+  readonly ids: Int32Array;
+  readonly idBytes: Uint8Array;
 }
 
 /** Examples, over all the arrays that are kept. */
 const MAX_KEPT_EXAMPLES = 16_384;
+
+/** Examples of a request whose ids stand in shared memory. */
+const MAX_SHARED_EXAMPLES = 4;
 
 /**
  * Arrays that requests are decoded into, one set for each number of examples, used again and again: what stands in them is
@@ -31,7 +37,10 @@ export class InputBuffers {
 
   #make(batch: number): InputArrays {
     const dense = new Float32Array(new ArrayBuffer(batch * this.#denseFeatures * 4));
-    const ids = new Int32Array(new SharedArrayBuffer(batch * this.#idsPerExample * 4));
+    const idByteCount = batch * this.#idsPerExample * 4;
+    const ids = new Int32Array(
+      batch <= MAX_SHARED_EXAMPLES ? new SharedArrayBuffer(idByteCount) : new ArrayBuffer(idByteCount),
+    );
     const arrays = { dense, denseBytes: new Uint8Array(dense.buffer), ids, idBytes: new Uint8Array(ids.buffer) };
     if (this.#keptExamples + batch > MAX_KEPT_EXAMPLES) {
       this.#arrays.clear();

@@ -21,6 +21,12 @@ export type Dimension = number | bigint;
 /** More dimensions than this are not kept: no valid tensor has them. */
 export const MAX_KEPT_DIMENSIONS = 64;
 
+/** Where the data of each input stands in the message, by the input's position in the plan. */
+export interface DataRanges {
+  readonly starts: Int32Array;
+  readonly ends: Int32Array;
+}
+
 /** Up to this many bytes are copied faster one by one than by making a view of them. */
 const SMALL_COPY_BYTES = 64;
 
@@ -56,11 +62,14 @@ export class InputCollector {
   #batchFrom = "";
   #batch = 0;
   #arrays: InputArrays | undefined = undefined;
+  readonly #ranges: { readonly starts: Int32Array; readonly ends: Int32Array };
+  #isAllInt32 = true;
 
   constructor(plan: ModelPlan, maxExamples: number) {
     this.#plan = plan;
     this.#maxExamples = maxExamples;
     this.#seen = new Uint8Array(plan.inputs.length);
+    this.#ranges = { starts: new Int32Array(plan.inputs.length), ends: new Int32Array(plan.inputs.length) };
   }
 
   /** The model's input of this name. */
@@ -89,11 +98,21 @@ export class InputCollector {
     this.#checkShape(input, dimensions, elementBytes, end - start);
     this.#seen[input.index] = 1;
     this.#seenCount++;
+    this.#ranges.starts[input.index] = start;
+    this.#ranges.ends[input.index] = end;
     const { denseBytes, idBytes, ids } = this.#arrays as InputArrays;
-    if (input.feature < 0) copy(bytes, start, end, denseBytes, 0);
+    if (input.feature < 0) copyBytes(bytes, start, end, denseBytes, 0);
     else if (elementBytes === INT32_BYTES) {
-      copy(bytes, start, end, idBytes, this.#batch * input.idOffset * INT32_BYTES);
-    } else this.#narrowIds(input, bytes, start, end, ids);
+      copyBytes(bytes, start, end, idBytes, this.#batch * input.idOffset * INT32_BYTES);
+    } else {
+      this.#isAllInt32 = false;
+      this.#narrowIds(input, bytes, start, end, ids);
+    }
+  }
+
+  /** Undefined if ids were narrowed: then data are not copied as they stand. */
+  get ranges(): DataRanges | undefined {
+    return this.#isAllInt32 ? this.#ranges : undefined;
   }
 
   /** The complete request; throws if inputs are missing or a dense feature is not finite. */
@@ -211,7 +230,7 @@ function elementSize(input: InputPlan, dataType: number): number {
   );
 }
 
-function copy(source: Uint8Array, start: number, end: number, target: Uint8Array, at: number): void {
+export function copyBytes(source: Uint8Array, start: number, end: number, target: Uint8Array, at: number): void {
   if (end - start > SMALL_COPY_BYTES) {
     target.set(source.subarray(start, end), at);
     return;

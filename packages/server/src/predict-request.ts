@@ -1,5 +1,11 @@
 import type { PredictRequest } from "@dlrm/proto";
-import { type Dimension, InputCollector, MAX_KEPT_DIMENSIONS, type ScoringRequest } from "./input-collector.ts";
+import {
+  type DataRanges,
+  type Dimension,
+  InputCollector,
+  MAX_KEPT_DIMENSIONS,
+  type ScoringRequest,
+} from "./input-collector.ts";
 import type { InputPlan, ModelPlan } from "./model-plan.ts";
 import { ServerError } from "./server-error.ts";
 import { LENGTH_DELIMITED, VARINT, WireReader } from "./wire-reader.ts";
@@ -75,7 +81,28 @@ export function decodePredictRequest<Model extends DecodableModel>(
     // Callers mostly write inputs in the model's order: then a name is compared, not decoded and looked up.
     expected = readEntry(reader, entries[index + 1] as number, collector, inputs[expected]) + 1;
   }
-  return { model, request: collector.finish() };
+  const request = collector.finish();
+  last.ranges = collector.ranges;
+  last.modelName = modelName;
+  last.version = version;
+  return { model, request };
+}
+
+/** How the last message was decoded that `decodePredictRequest` returned from. */
+export interface DecodingNote {
+  readonly ranges: DataRanges | undefined;
+  readonly modelName: string;
+  readonly version: string;
+}
+
+const last: { -readonly [Name in keyof DecodingNote]: DecodingNote[Name] } = {
+  ranges: undefined,
+  modelName: "",
+  version: "",
+};
+
+export function noteDecoding(): DecodingNote {
+  return last;
 }
 
 /** The same for a message that was parsed already, which is how JSON comes. */

@@ -5,7 +5,8 @@ import type { ScoringRequest } from "./input-collector.ts";
 import type { LoadedModel, PredictOptions } from "./loaded-model.ts";
 import { describeModel } from "./model-metadata.ts";
 import type { ModelRegistry } from "./model-registry.ts";
-import { decodePredictMessage, decodePredictRequest, type ResolvedRequest } from "./predict-request.ts";
+import { PredictDecoder } from "./predict-decoder.ts";
+import { decodePredictMessage, type ResolvedRequest } from "./predict-request.ts";
 import type { RequestActivity } from "./request-activity.ts";
 import { parseMessage, type RequestMessage } from "./request-message.ts";
 import type { ScoreSink } from "./score-sink.ts";
@@ -36,6 +37,7 @@ export class Predictor {
   readonly #activity: RequestActivity;
   readonly #logger: Logger;
   readonly #stages: StageTimes | undefined;
+  readonly #decoder: PredictDecoder<LoadedModel>;
   readonly #resolve: (name: string, version: string) => LoadedModel;
 
   constructor({ models, counters, activity, logger, stages }: PredictorParts) {
@@ -45,6 +47,7 @@ export class Predictor {
     this.#logger = logger;
     this.#stages = stages;
     this.#resolve = (name, version) => models.resolve(name, version);
+    this.#decoder = new PredictDecoder(this.#resolve);
   }
 
   async predict(message: RequestMessage, options: PredictOptions): Promise<Prediction> {
@@ -67,7 +70,7 @@ export class Predictor {
     try {
       const stages = this.#stages;
       const startedMs = stages === undefined ? 0 : performance.now();
-      const { model, request } = decodePredictRequest(bytes, this.#resolve, start);
+      const { model, request } = this.#decoder.decode(bytes, start);
       stages?.observe("decode", performance.now() - startedMs);
       model.score(request, sink);
     } catch (error) {
@@ -107,7 +110,7 @@ export class Predictor {
   #decode(message: RequestMessage): ResolvedRequest<LoadedModel> {
     return message.json
       ? decodePredictMessage(parseMessage(PredictRequestSchema, message), this.#resolve)
-      : decodePredictRequest(message.bytes, this.#resolve);
+      : this.#decoder.decode(message.bytes);
   }
 
   async #score(
