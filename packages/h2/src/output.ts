@@ -3,9 +3,10 @@ import type { Duplex } from "node:stream";
 import tls from "node:tls";
 import { FRAME_HEADER_BYTES, FrameType } from "./protocol.ts";
 
-const BUFFER_BYTES = 64 * 1024;
+/** A request or response of 128 examples leaves in one write. */
+const BUFFER_BYTES = 256 * 1024;
 /** What is shorter is copied rather than given away with its buffer. */
-const WORTH_A_BUFFER_BYTES = 16 * 1024;
+const WORTH_A_BUFFER_BYTES = 64 * 1024;
 
 /** Buffers that no connection has anything in: an idle connection takes none. */
 const spareBuffers: Buffer[] = [];
@@ -127,7 +128,9 @@ export class Output {
     const { buffer } = this;
     this.used = 0;
     this.buffer = NO_BUFFER;
-    const isCopied = !this.takesAtOnce && length < WORTH_A_BUFFER_BYTES;
+    // A socket that is behind keeps what it is given: a peer that reads nothing must not hold a buffer for each small write.
+    const isBehind = !this.takesAtOnce || this.socket.writableLength > 0;
+    const isCopied = isBehind && length < WORTH_A_BUFFER_BYTES;
     this.write(isCopied ? Buffer.copyBytesFrom(buffer, 0, length) : buffer.subarray(0, length));
     const isFree = isCopied || (this.takesAtOnce && this.socket.writableLength === 0);
     if (isFree && spareBuffers.length < MAX_SPARE_BUFFERS) spareBuffers.push(buffer);

@@ -1,6 +1,6 @@
 /**
  * What a call costs the client in CPU, against a server of a few lines that answers at once:
- * `node --conditions=@dlrm/source bench/run.ts [lean|node] [examples] [callers] [connections] [seconds] [--in-process]`.
+ * `node --conditions=@dlrm/source bench/run.ts [h2|node] [examples] [callers] [connections] [seconds] [--in-process]`.
  *
  * Server and client are pinned apart where there are two CPUs. With `--in-process` the load runs in this very process
  * (not pinned), so that it can be profiled with `--cpu-prof`.
@@ -20,7 +20,7 @@ import { startFakeServer } from "../test/fake-server.ts";
 const HOT_SIZES = [3, 2, 1, 2, 6, 1, 1, 1, 1, 7, 3, 8, 1, 6, 9, 5, 1, 1, 1, 12, 100, 27, 10, 3, 1, 1];
 
 const inProcess = process.argv.includes("--in-process");
-const [first = "lean", requestSize = "1", callers = "64", connections = "64", seconds = "4"] = process.argv
+const [first = "h2", requestSize = "1", callers = "64", connections = "64", seconds = "4"] = process.argv
   .slice(2)
   .filter((arg) => !arg.startsWith("--"));
 
@@ -58,7 +58,7 @@ async function measure(): Promise<void> {
     processes: 1,
     warmupS: 1,
     durationS: Number(seconds),
-    transport: first === "node" ? "node" : "lean",
+    transport: first === "node" ? "node" : "h2",
     ...(clientCpu === undefined ? {} : { cpus: String(clientCpu) }),
   };
   const { cpuMicros, calls, errors } = inProcess ? await runHere(options) : await runApart(options);

@@ -29,7 +29,7 @@ interface Flags {
   readonly shape?: ModelShape;
   readonly idType?: "int32" | "int64";
   readonly cpus?: string;
-  readonly transport: "lean" | "node";
+  readonly transport: "h2" | "node";
   readonly poolExamples: number;
   readonly maxInFlight: number;
   readonly deadline?: number;
@@ -111,7 +111,7 @@ function makeCommand(): Command {
         "int64",
       ]),
     )
-    .addOption(new Option("--transport <client>", "HTTP/2 client").choices(["lean", "node"]).default("lean"))
+    .addOption(new Option("--transport <client>", "HTTP/2 client").choices(["h2", "node"]).default("h2"))
     .option("--pool-examples <count>", "different examples made before the run", number, 16_384)
     .option(
       "--max-in-flight <requests>",

@@ -1,4 +1,4 @@
-import { Http2ErrorCode } from "./frame.ts";
+import { ErrorCode } from "@dlrm/h2";
 
 /** gRPC status codes by number. */
 export const GRPC_STATUS_NAMES: readonly string[] = [
@@ -63,13 +63,13 @@ export function statusOfHttp(httpStatus: number): number {
 /** The status of a call whose stream was reset (gRPC over HTTP/2, "Errors"). */
 export function statusOfReset(http2Code: number): number {
   switch (http2Code) {
-    case Http2ErrorCode.refusedStream:
+    case ErrorCode.REFUSED_STREAM:
       return GrpcStatus.unavailable;
-    case Http2ErrorCode.cancel:
+    case ErrorCode.CANCEL:
       return GrpcStatus.cancelled;
-    case Http2ErrorCode.enhanceYourCalm:
+    case ErrorCode.ENHANCE_YOUR_CALM:
       return GrpcStatus.resourceExhausted;
-    case Http2ErrorCode.inadequateSecurity:
+    case ErrorCode.INADEQUATE_SECURITY:
       return GrpcStatus.permissionDenied;
     default:
       return GrpcStatus.internal;

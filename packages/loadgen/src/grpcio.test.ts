@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { grpcFrame } from "./grpc-frame.ts";
 import { grpcStatusName } from "./grpc-status.ts";
-import { connectLean } from "./lean-connection.ts";
+import { connectH2 } from "./h2-connection.ts";
 import { connectNode } from "./node-connection.ts";
 import type { RpcConnection } from "./rpc-connection.ts";
 
@@ -30,7 +30,7 @@ describe.skipIf(!python)("clients against a server of grpcio (needs DLRM_PYTHON,
 
   /** Calls once for each message, all at once; returns `CODE: detail` or the body of each answer. */
   async function callAll(
-    connect: typeof connectLean,
+    connect: typeof connectH2,
     messages: readonly (Buffer | string)[],
     path: string = "/test.Service/Echo",
   ): Promise<(string | Buffer)[]> {
@@ -58,7 +58,7 @@ describe.skipIf(!python)("clients against a server of grpcio (needs DLRM_PYTHON,
   }
 
   describe.each([
-    ["lean", connectLean],
+    ["h2", connectH2],
     ["node", connectNode],
   ])("%s", (_, connect) => {
     test("hundreds of calls at once get their own bytes back", async () => {

@@ -54,7 +54,7 @@ export interface LoadOptions {
   readonly idDistribution?: IdDistribution;
   /** CPUs of the load processes, in taskset's form (`1`, `0-3,8`). Default: all that this process may use. Needs `taskset`. */
   readonly cpus?: string;
-  /** The HTTP/2 client. Default `lean`. */
+  /** The HTTP/2 client. Default `h2`. */
   readonly transport?: TransportKind;
   /** Different examples that are made before the run and then cycled through. Default 16,384; at least 64 requests a process. */
   readonly poolExamples?: number;
@@ -98,7 +98,7 @@ export function fillLoadOptions(options: LoadOptions): FilledLoadOptions {
     seed: options.seed ?? 1,
     idDistribution: options.idDistribution ?? "uniform",
     cpus: options.cpus,
-    transport: options.transport ?? "lean",
+    transport: options.transport ?? "h2",
     poolExamples: options.poolExamples ?? 16_384,
     maxInFlight: options.maxInFlight ?? 10_000,
     lateAfterMicros: options.lateAfterMicros ?? 1000,
@@ -146,8 +146,8 @@ function wrongChoices(options: FilledLoadOptions): string[] {
     const problem = number("idDistribution.zipf", idDistribution?.zipf, 0.01, 10);
     if (problem !== undefined) problems.push(problem);
   }
-  if (options.transport !== "lean" && options.transport !== "node") {
-    problems.push(`transport must be "lean" or "node", got ${show(options.transport)}`);
+  if (options.transport !== "h2" && options.transport !== "node") {
+    problems.push(`transport must be "h2" or "node", got ${show(options.transport)}`);
   }
   if (options.idType !== "int32" && options.idType !== "int64") {
     problems.push(`idType must be "int32" or "int64", got ${show(options.idType)}`);

@@ -1,6 +1,6 @@
 import { Channel } from "./channel.ts";
 import { ClosedLoop, type LoadLoop, type LoopParts } from "./closed-loop.ts";
-import { connectLean } from "./lean-connection.ts";
+import { connectH2 } from "./h2-connection.ts";
 import type { FilledLoadOptions } from "./load-options.ts";
 import { nowMicros } from "./monotonic-clock.ts";
 import { connectNode } from "./node-connection.ts";
@@ -52,7 +52,7 @@ export class LoadShare {
         ...share,
       });
     }
-    const connect = options.transport === "lean" ? connectLean : connectNode;
+    const connect = options.transport === "h2" ? connectH2 : connectNode;
     const target = { host: options.host, port: options.port, path: PREDICT_PATH, deadlineMs: options.deadlineMs };
     const listener = {
       onAnswer: (token: number, status: number, detail: string, bodyBytes: number): void =>

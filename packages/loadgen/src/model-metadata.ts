@@ -7,7 +7,7 @@ import {
 } from "@dlrm/proto";
 import { grpcFrame, onlyMessage } from "./grpc-frame.ts";
 import { GrpcStatus, grpcStatusName } from "./grpc-status.ts";
-import { connectLean } from "./lean-connection.ts";
+import { connectH2 } from "./h2-connection.ts";
 import { LoadError } from "./load-error.ts";
 import type { ModelShape } from "./load-options.ts";
 import { METADATA_PATH } from "./predict-path.ts";
@@ -74,7 +74,7 @@ async function callOnce(
   const answered = Promise.withResolvers<Uint8Array>();
   const fail = (what: string): void => answered.reject(new LoadError("call_failed", `${where}: ${what}`));
   let body: Uint8Array = new Uint8Array(0);
-  const connection = await connectLean(
+  const connection = await connectH2(
     { ...target, deadlineMs: timeoutMs, collectBodies: true },
     {
       onBody: (_token, bytes) => {

@@ -1,5 +1,5 @@
 import { type ClientHttp2Session, type ClientHttp2Stream, connect as connectHttp2, constants } from "node:http2";
-import { http2ErrorName } from "./frame.ts";
+import { errorName } from "@dlrm/h2";
 import { GrpcStatus, statusOfReset } from "./grpc-status.ts";
 import { LoadError, messageOf } from "./load-error.ts";
 import { detailOfResponse, readResponseField, type ResponseFields, statusOfResponse } from "./response-status.ts";
@@ -15,7 +15,7 @@ import {
 
 const CONNECTION_WINDOW_BYTES = 16_777_216;
 
-/** Calls over node:http2: the reference that the lean client is compared with, and what to fall back to. */
+/** Calls over node:http2: the reference that the h2 client is compared with, and what to fall back to. */
 export const connectNode: Connect = (target, events) =>
   new Promise((resolve, reject) => {
     const where = authorityOf(target.host, target.port);
@@ -67,7 +67,7 @@ class NodeConnection implements RpcConnection {
       this.#stopTaking();
     });
     session.on("goaway", (code) => {
-      if (!this.#closedByUs) this.#reason = `the server sent GOAWAY: ${http2ErrorName(code)}`;
+      if (!this.#closedByUs) this.#reason = `the server sent GOAWAY: ${errorName(code)}`;
       this.#stopTaking();
     });
     session.on("close", () => {
@@ -137,7 +137,7 @@ class NodeConnection implements RpcConnection {
     if (this.#session.destroyed || this.#session.closed) {
       this.#finish(stream, this.#lostStatus(), this.#reason);
     } else {
-      this.#finish(stream, statusOfReset(code), `the server reset the stream: ${http2ErrorName(code)}`);
+      this.#finish(stream, statusOfReset(code), `the stream was reset: ${errorName(code)}`);
     }
   }
 

@@ -1,5 +1,5 @@
-/** Which HTTP/2 client carries the calls: `lean` is this package's own, `node` is node:http2. */
-export type TransportKind = "lean" | "node";
+/** Which HTTP/2 client carries the calls: `h2` is @dlrm/h2, `node` is node:http2. */
+export type TransportKind = "h2" | "node";
 
 /** The one gRPC method that a connection calls, over plaintext HTTP/2 (h2c with prior knowledge). */
 export interface RpcTarget {

@@ -1,9 +1,6 @@
-import { createServer, type Server, type Socket } from "node:net";
-import type { AddressInfo } from "node:net";
-import { FrameFlag, FrameType } from "../src/frame.ts";
-import { FrameReader } from "../src/frame-reader.ts";
-import { FrameWriter } from "../src/frame-writer.ts";
-import { encodeHeaderBlock } from "../src/hpack-encoder.ts";
+import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
+import { encodeHeaderBlock } from "@dlrm/h2";
+import { type Frame, frame, FrameCutter, FrameFlag, FrameType, settings, uint32 } from "./frames.ts";
 
 /** A request that has arrived whole at the fake server. */
 export interface FakeRequest {
@@ -12,70 +9,71 @@ export interface FakeRequest {
   readonly bodyBytes: number;
 }
 
+const PREFACE_BYTES = 24;
+const END_HEADERS = FrameFlag.endHeaders;
+const RESPONSE_HEADERS = encodeHeaderBlock([
+  [":status", "200"],
+  ["content-type", "application/grpc"],
+]);
+
+function grpcAnswer(streamId: number, status: number, message: string, messageBytes: number): Buffer {
+  const trailers = encodeHeaderBlock(
+    message === ""
+      ? [["grpc-status", String(status)]]
+      : [
+          ["grpc-status", String(status)],
+          ["grpc-message", message],
+        ],
+  );
+  const body = Buffer.concat([Buffer.from([0]), uint32(messageBytes), Buffer.alloc(messageBytes)]);
+  return Buffer.concat([
+    frame(FrameType.headers, END_HEADERS, streamId, RESPONSE_HEADERS),
+    ...(status === 0 ? [frame(FrameType.data, 0, streamId, body)] : []),
+    frame(FrameType.headers, END_HEADERS | FrameFlag.endStream, streamId, trailers),
+  ]);
+}
+
+/** The most frequent answer, made once; the stream id of each frame is put in later. */
+const OK_MESSAGE_BYTES = 9;
+const OK_ANSWER = grpcAnswer(0, 0, "", OK_MESSAGE_BYTES);
+const OK_DATA_AT = 9 + RESPONSE_HEADERS.length;
+const OK_ANSWER_FRAMES = [0, OK_DATA_AT, OK_DATA_AT + 9 + 5 + OK_MESSAGE_BYTES];
+
 /** One connection at the server's side, for tests that want to send frames of their own. */
 export class FakeConnection {
   readonly socket: Socket;
-  readonly writer: FrameWriter = new FrameWriter();
-  readonly bodies: Map<number, number> = new Map();
-  /** Frames received, as `type:streamId`, for assertions. */
-  readonly received: { type: number; flags: number; streamId: number; payload: Buffer }[] = [];
+  /** Frames received, where `keepFrames` is set before. */
+  readonly received: Frame[] = [];
   keepFrames = false;
+  #unsent: Buffer[] = [];
 
   constructor(socket: Socket) {
     this.socket = socket;
   }
 
+  /** Goes out with the next `flush`, which is at the end of a read. */
+  send(...frames: Buffer[]): void {
+    this.#unsent.push(...frames);
+  }
+
   flush(): void {
-    if (this.writer.length === 0 || this.socket.destroyed) return;
-    this.socket.write(this.writer.take());
-    if (this.socket.writableLength === 0) this.writer.reset();
-    else this.writer.replace();
+    const [only, ...others] = this.#unsent;
+    if (only === undefined || this.socket.destroyed) return;
+    this.socket.write(others.length === 0 ? only : Buffer.concat(this.#unsent));
+    this.#unsent = [];
   }
 
   /** A whole answer: headers, one message of `messageBytes`, trailers. */
-  answer(streamId: number, status: number = 0, message: string = "", messageBytes: number = 9): void {
-    if (status === 0 && message === "" && messageBytes === 9) {
-      const at = this.writer.length;
-      this.writer.bytes(OK_ANSWER);
-      const written = this.writer.take();
-      for (const frameAt of OK_ANSWER_FRAMES) written.writeUInt32BE(streamId, at + frameAt + 5);
+  answer(streamId: number, status: number = 0, message: string = "", messageBytes: number = OK_MESSAGE_BYTES): void {
+    if (status !== 0 || message !== "" || messageBytes !== OK_MESSAGE_BYTES) {
+      this.send(grpcAnswer(streamId, status, message, messageBytes));
       return;
     }
-    this.writer.header(RESPONSE_HEADERS.length, FrameType.headers, FrameFlag.endHeaders, streamId);
-    this.writer.bytes(RESPONSE_HEADERS);
-    if (status === 0) {
-      this.writer.header(5 + messageBytes, FrameType.data, 0, streamId);
-      this.writer.bytes(Buffer.from([0, 0, 0, messageBytes >> 8, messageBytes & 255]));
-      this.writer.bytes(Buffer.alloc(messageBytes));
-    }
-    const trailers =
-      status === 0 && message === ""
-        ? OK_TRAILERS
-        : encodeHeaderBlock([
-            ["grpc-status", String(status)],
-            ["grpc-message", message],
-          ]);
-    this.writer.header(trailers.length, FrameType.headers, FrameFlag.endHeaders | FrameFlag.endStream, streamId);
-    this.writer.bytes(trailers);
+    const answer = Buffer.from(OK_ANSWER);
+    for (const at of OK_ANSWER_FRAMES) answer.writeUInt32BE(streamId, at + 5);
+    this.send(answer);
   }
 }
-
-const RESPONSE_HEADERS = encodeHeaderBlock([
-  [":status", "200"],
-  ["content-type", "application/grpc"],
-]);
-const OK_TRAILERS = encodeHeaderBlock([["grpc-status", "0"]]);
-
-/** The most frequent answer, made once; the stream id of each frame is put in later. */
-const OK_ANSWER_WRITER = new FrameWriter();
-OK_ANSWER_WRITER.header(RESPONSE_HEADERS.length, FrameType.headers, FrameFlag.endHeaders, 0);
-OK_ANSWER_WRITER.bytes(RESPONSE_HEADERS);
-OK_ANSWER_WRITER.header(14, FrameType.data, 0, 0);
-OK_ANSWER_WRITER.bytes(Buffer.from([0, 0, 0, 0, 9, ...Buffer.alloc(9)]));
-OK_ANSWER_WRITER.header(OK_TRAILERS.length, FrameType.headers, FrameFlag.endHeaders | FrameFlag.endStream, 0);
-OK_ANSWER_WRITER.bytes(OK_TRAILERS);
-const OK_ANSWER = Buffer.from(OK_ANSWER_WRITER.take());
-const OK_ANSWER_FRAMES = [0, 9 + RESPONSE_HEADERS.length, 9 + RESPONSE_HEADERS.length + 9 + 14];
 
 export interface FakeServer {
   readonly port: number;
@@ -86,7 +84,7 @@ export interface FakeServer {
 
 /**
  * A gRPC server of a few lines that answers by `onRequest` (called with each request once it has arrived whole; what it
- * writes is flushed after the read). It gives flow-control credit at once and without bound.
+ * sends is flushed after the read). It gives flow-control credit at once and without bound.
  */
 export async function startFakeServer(
   onRequest: (request: FakeRequest) => void,
@@ -97,31 +95,32 @@ export async function startFakeServer(
     const connection = new FakeConnection(socket);
     connections.push(connection);
     socket.on("error", () => {});
-    let prefaceLeft = 24;
-    const reader = new FrameReader({
-      onFrame: (type, flags, streamId, buffer, start, end) => {
-        if (connection.keepFrames) {
-          connection.received.push({ type, flags, streamId, payload: Buffer.from(buffer.subarray(start, end)) });
-        }
-        if (type === FrameType.settings && (flags & FrameFlag.ack) === 0) connection.writer.settingsAck();
-        if (type === FrameType.rstStream) connection.bodies.delete(streamId);
-        if (type !== FrameType.data) return;
-        const bodyBytes = (connection.bodies.get(streamId) ?? 0) + end - start;
-        connection.bodies.set(streamId, bodyBytes);
-        if ((flags & FrameFlag.endStream) === 0) return;
-        connection.bodies.delete(streamId);
-        onRequest({ connection, streamId, bodyBytes });
-      },
-    });
+    let prefaceLeft = PREFACE_BYTES;
+    const bodies = new Map<number, number>();
+    const cutter = new FrameCutter();
+    const onFrame = (received: Frame): void => {
+      const { type, flags, streamId, payload } = received;
+      if (connection.keepFrames) connection.received.push({ ...received, payload: Buffer.from(payload) });
+      const acknowledged = (flags & FrameFlag.ack) !== 0;
+      if (type === FrameType.settings && !acknowledged) connection.send(frame(FrameType.settings, FrameFlag.ack, 0));
+      if (type === FrameType.ping && !acknowledged) connection.send(frame(FrameType.ping, FrameFlag.ack, 0, payload));
+      if (type === FrameType.rstStream) bodies.delete(streamId);
+      if (type !== FrameType.data) return;
+      const bodyBytes = (bodies.get(streamId) ?? 0) + payload.length;
+      bodies.set(streamId, bodyBytes);
+      if ((flags & FrameFlag.endStream) === 0) return;
+      bodies.delete(streamId);
+      onRequest({ connection, streamId, bodyBytes });
+    };
     socket.on("data", (chunk: Buffer) => {
+      if (options.silent === true) return;
       const skip = Math.min(prefaceLeft, chunk.length);
       prefaceLeft -= skip;
-      reader.push(chunk.subarray(skip));
+      cutter.push(chunk.subarray(skip), onFrame);
       connection.flush();
     });
     if (options.silent === true) return;
-    connection.writer.settings([[4, 0x7fff_ffff]]);
-    connection.writer.windowUpdate(0, 0x7fff_ffff - 65_535);
+    connection.send(settings([[4, 0x7fff_ffff]]), frame(FrameType.windowUpdate, 0, 0, uint32(0x7fff_ffff - 65_535)));
     options.onConnection?.(connection);
     connection.flush();
   });
