@@ -47,6 +47,7 @@ const figures = {
       }),
   shared_alone_us: shared.aloneMicros,
   shared_batched_us: shared.batchedMicros,
+  shared_wake_us: shared.wakeMicros,
   shared_alone_round_trip_us: shared.aloneRoundTripMicros,
 };
 const results = {

@@ -1,5 +1,6 @@
 import { Worker } from "node:worker_threads";
 import { createSharedRing, drainRing, FULL, RingPort } from "@dlrm/batcher/shared";
+import { median } from "./overhead.ts";
 
 /** One float in, one float out: what is left is the ring's own cost. */
 export const COST_SCHEMA = {
@@ -7,11 +8,15 @@ export const COST_SCHEMA = {
   outputs: { y: { type: "float32", shape: [1] } },
 } as const;
 
+const PARTS = 40;
+
 export interface SharedCost {
   /** CPU microseconds an item, both threads together, with one item at a time. */
   readonly aloneMicros: number;
   /** The same in batches of 64. */
   readonly batchedMicros: number;
+  /** CPU microseconds of two threads that do nothing but wake each other, as they do for an item alone. */
+  readonly wakeMicros: number;
   /** From reserve to result, one item at a time, microseconds. */
   readonly aloneRoundTripMicros: number;
 }
@@ -20,7 +25,9 @@ export interface SharedCost {
 export async function measureSharedCost(batches: number): Promise<SharedCost> {
   const alone = await measure(batches, 1);
   const batched = await measure(batches, 64);
+  const wakeMicros = await measureWakes(batches);
   return {
+    wakeMicros,
     aloneMicros: alone.cpuMicros,
     batchedMicros: batched.cpuMicros,
     aloneRoundTripMicros: alone.wallMicros,
@@ -33,15 +40,12 @@ async function measure(
   items: number,
 ): Promise<{ readonly cpuMicros: number; readonly wallMicros: number }> {
   const ring = createSharedRing({ schema: COST_SCHEMA, maxBatchSize: items, slots: 4, maxProducers: 1 });
-  const file = import.meta.url.endsWith(".ts") ? "./shared-cost-worker.ts" : "./shared-cost-worker.js";
+  const file = import.meta.url.endsWith(".ts") ? "./shared-cost-child.ts" : "./shared-cost-child.js";
   const worker = new Worker(new URL(file, import.meta.url), { workerData: ring, execArgv: process.execArgv });
   await new Promise((resolve) => {
     worker.once("message", resolve);
   });
-  let done = 0;
-  let cpu = process.cpuUsage();
-  let startMs = performance.now();
-  const warmup = Math.ceil(batches / 4);
+  const meter = new Meter(batches);
   const result = await new Promise<{ cpuMicros: number; wallMicros: number }>((resolve, reject) => {
     const port = new RingPort(ring, {
       onPublished(slot) {
@@ -51,17 +55,12 @@ async function measure(
             reject(new Error(`row ${row} holds ${y[row]}`));
           }
         }
-        done += 1;
-        if (done === warmup) {
-          cpu = process.cpuUsage();
-          startMs = performance.now();
-        } else if (done === warmup + batches) {
-          const { user, system } = process.cpuUsage(cpu);
-          const wallMs = performance.now() - startMs;
-          resolve({ cpuMicros: (user + system) / (batches * items), wallMicros: (wallMs * 1000) / (batches * items) });
-          return;
+        const measured = meter.tick();
+        if (measured === undefined) {
+          submit();
+        } else {
+          resolve({ cpuMicros: measured.cpuMicros / items, wallMicros: measured.wallMicros / items });
         }
-        submit();
       },
     });
     const submit = (): void => {
@@ -81,4 +80,64 @@ async function measure(
   drainRing(ring);
   await worker.terminate();
   return result;
+}
+
+/** This thread waits as a producer does, without blocking; the other blocks, as the consumer. */
+async function measureWakes(rounds: number): Promise<number> {
+  const words = new Int32Array(new SharedArrayBuffer(256));
+  const file = import.meta.url.endsWith(".ts") ? "./wake-child.ts" : "./wake-child.js";
+  const worker = new Worker(new URL(file, import.meta.url), { workerData: words, execArgv: process.execArgv });
+  await new Promise((resolve) => {
+    worker.once("message", resolve);
+  });
+  const meter = new Meter(rounds);
+  for (let round = 0; ; round += 1) {
+    const { async, value } = Atomics.waitAsync(words, ANSWERED, round);
+    Atomics.store(words, ASKED, round + 1);
+    Atomics.notify(words, ASKED);
+    if (async) {
+      await value;
+    }
+    const measured = meter.tick();
+    if (measured !== undefined) {
+      await worker.terminate();
+      return measured.cpuMicros;
+    }
+  }
+}
+
+/** Words of the wake measurement, in cache lines of their own. */
+export const ASKED = 0;
+export const ANSWERED = 32;
+
+/** Cuts a run into parts and gives medians of them, so that a disturbance of one does not count. */
+class Meter {
+  readonly #part: number;
+  readonly #cpuMicros: number[] = [];
+  readonly #wallMicros: number[] = [];
+  #ticks = 0;
+  #cpu = process.cpuUsage();
+  #startMs = performance.now();
+
+  constructor(ticks: number) {
+    this.#part = Math.ceil(ticks / PARTS);
+  }
+
+  /** After each of the same things; at the end what one took. The first quarter is for warming up. */
+  tick(): { readonly cpuMicros: number; readonly wallMicros: number } | undefined {
+    this.#ticks += 1;
+    if (this.#ticks % this.#part === 0) {
+      const { user, system } = process.cpuUsage(this.#cpu);
+      if (this.#ticks > (this.#part * PARTS) / 4) {
+        this.#cpuMicros.push((user + system) / this.#part);
+        this.#wallMicros.push(((performance.now() - this.#startMs) * 1000) / this.#part);
+      }
+      if (this.#ticks === this.#part * PARTS) {
+        return { cpuMicros: median(this.#cpuMicros), wallMicros: median(this.#wallMicros) };
+      }
+      this.#cpu = process.cpuUsage();
+      this.#startMs = performance.now();
+    }
+    return undefined;
+  }
 }

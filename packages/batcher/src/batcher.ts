@@ -439,6 +439,9 @@ export class Batcher<Item, Result> {
       this.#queuedDeadlines.push(entry);
       this.#armDeadline(entry.deadlineAtMs, entry.arrivedAtMs);
     }
+    if (this.#pumpScheduled) {
+      return;
+    }
     const waiting = this.#waiting;
     if (waiting !== undefined) {
       const flushByMs = entry.deadlineAtMs - waiting.runMs * DEADLINE_MARGIN;

@@ -4,7 +4,7 @@ import type { Entry } from "./entry.ts";
 export const MAX_PRIORITY = 9;
 
 interface Level<Item, Result> {
-  /** Up to `head`, and where an entry has left since, there are holes. */
+  /** Before `head` are those that have been taken, after it holes where an entry has left out of turn. */
   entries: (Entry<Result> | undefined)[];
   /** The items of the entries, at the same indices. */
   values: (Item | undefined)[];
@@ -78,8 +78,9 @@ export class EntryQueue<Item, Result> {
 
   /** Whether an entry is here, and not in a batch. */
   holds(entry: Entry<Result>): boolean {
-    const { entries, base } = this.#level(entry.priority);
-    return entries[(entry.place - base) | 0] === entry;
+    const { entries, base, head } = this.#level(entry.priority);
+    const index = (entry.place - base) | 0;
+    return index >= head && entries[index] === entry;
   }
 
   /** Takes an entry out, wherever it is, and gives its item. */
@@ -121,8 +122,6 @@ export class EntryQueue<Item, Result> {
     if (head > 0 || end < entries.length) {
       taken.entries = taken.entries.slice(head, end);
       taken.items = taken.items.slice(head, end);
-      entries.fill(undefined, head, end);
-      values.fill(undefined, head, end);
     }
     level.head = end;
     this.#left(level, priority, end - head, end - head);
@@ -219,13 +218,15 @@ export class EntryQueue<Item, Result> {
 }
 
 function closeHoles<Item, Result>(level: Level<Item, Result>, holes: number): void {
-  const { entries, values, head } = level;
+  const { head } = level;
+  const entries = level.entries.slice(head);
+  const values = level.values.slice(head);
   level.head = 0;
+  level.base = (level.base + head) | 0;
   if (holes === head) {
-    // Those that are left need not be touched.
-    level.entries = entries.slice(head);
-    level.values = values.slice(head);
-    level.base = (level.base + head) | 0;
+    // Those that are left keep their places, and need not be touched.
+    level.entries = entries;
+    level.values = values;
     return;
   }
   level.values = values.filter((_, i) => entries[i] !== undefined);

@@ -15,6 +15,9 @@ interface Group {
   atMs: number;
   answered: number;
   returned: number;
+  /** The first and the last bin with something in it. */
+  first: number;
+  last: number;
   readonly byDelay: Float64Array;
 }
 
@@ -43,6 +46,8 @@ export class ReturnModel {
       const returned = Math.min(left, group.answered - group.returned);
       const i = binOf(nowMs - group.atMs);
       group.byDelay[i] = (group.byDelay[i] as number) + returned;
+      group.first = Math.min(group.first, i);
+      group.last = Math.max(group.last, i);
       group.returned += returned;
       left -= returned;
       if (group.returned >= group.answered) {
@@ -58,10 +63,19 @@ export class ReturnModel {
       }
       this.#closeOldest();
     }
-    const group = this.#spare.pop() ?? { atMs: 0, answered: 0, returned: 0, byDelay: new Float64Array(BINS) };
+    const group = this.#spare.pop() ?? {
+      atMs: 0,
+      answered: 0,
+      returned: 0,
+      first: 0,
+      last: 0,
+      byDelay: new Float64Array(BINS),
+    };
     group.atMs = nowMs;
     group.answered = items;
     group.returned = 0;
+    group.first = BINS;
+    group.last = -1;
     this.#groups.push(group);
   }
 
@@ -121,12 +135,9 @@ export class ReturnModel {
       this.#weight = 1;
     }
     this.#answered += group.answered * this.#weight;
-    for (let i = 0; i < BINS; i += 1) {
-      const count = group.byDelay[i] as number;
-      if (count > 0) {
-        this.#byDelay[i] = (this.#byDelay[i] as number) + count * this.#weight;
-        group.byDelay[i] = 0;
-      }
+    for (let i = group.first; i <= group.last; i += 1) {
+      this.#byDelay[i] = (this.#byDelay[i] as number) + (group.byDelay[i] as number) * this.#weight;
+      group.byDelay[i] = 0;
     }
     this.#spare.push(group);
     this.#stale = true;

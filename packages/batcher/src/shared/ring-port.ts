@@ -38,6 +38,8 @@ export interface RingPortHandlers {
   onEnded?(error: BatcherError): void;
 }
 
+const RESOLVED = Promise.resolve();
+
 /**
  * One thread's end of a ring for producers, without promises: nothing is allocated for an item, and places are integers.
  * For each item: `reserve`, write the inputs into its rows, `commit`. `RingProducer` is the comfortable form.
@@ -56,6 +58,11 @@ export class RingPort<Schema extends RingSchema> {
   #waitsFor = 0;
   #awaitsRoom = false;
   #left = false;
+  /** When the items came that are put in in one go; 0 when the clock is to be read. */
+  #tickMs = 0;
+  readonly #endTick = (): void => {
+    this.#tickMs = 0;
+  };
   #toldEnded = false;
 
   /** Joins the ring. Throws `overloaded` when `maxProducers` have joined before. */
@@ -101,7 +108,7 @@ export class RingPort<Schema extends RingSchema> {
       const slot = slotOfPlace(place);
       const memory = this.#slots[slot] as SlotMemory<Schema>;
       const row = rowOfPlace(place);
-      memory.arrivals[row] = sharedNowMs();
+      memory.arrivals[row] = this.#arrivalMs();
       Atomics.store(memory.sizes, row, size);
       if (this.#waits[slot] === false) {
         this.#awaitResults(slot);
@@ -174,6 +181,14 @@ export class RingPort<Schema extends RingSchema> {
       // Between its calls nothing of a port is half done, so it can be taken for dead.
       buryProducer(this.#control, this.#shape, this.id);
     }
+  }
+
+  #arrivalMs(): number {
+    if (this.#tickMs === 0) {
+      this.#tickMs = sharedNowMs();
+      void RESOLVED.then(this.#endTick);
+    }
+    return this.#tickMs;
   }
 
   #awaitResults(slot: number): void {
