@@ -426,8 +426,7 @@ export class Batcher<Item, Result> {
   }
 
   #enqueue(entry: Entry<Result>, item: Item): void {
-    const queue = this.#queue;
-    queue.push(entry, item);
+    this.#queue.push(entry, item);
     const { arrival } = entry;
     if (arrival !== this.#arrival) {
       this.#tellArrivals();
@@ -435,17 +434,23 @@ export class Batcher<Item, Result> {
     }
     arrival.items += 1;
     arrival.size += entry.size;
-    if (entry.extra !== undefined && entry.extra.deadlineAtMs < Infinity) {
-      this.#queuedDeadlines.push(entry);
-      this.#armDeadline(entry.deadlineAtMs, entry.arrivedAtMs);
+    if (entry.extra !== undefined || !this.#pumpScheduled) {
+      this.#enqueued(entry);
     }
-    if (this.#pumpScheduled) {
-      return;
+  }
+
+  /** Apart from `#enqueue`, so that the engine can inline that into `submit`: for most items it is not needed. */
+  #enqueued(entry: Entry<Result>): void {
+    const { deadlineAtMs } = entry;
+    if (deadlineAtMs < Infinity) {
+      this.#queuedDeadlines.push(entry);
+      this.#armDeadline(deadlineAtMs, entry.arrivedAtMs);
     }
     const waiting = this.#waiting;
     if (waiting !== undefined) {
-      const flushByMs = entry.deadlineAtMs - waiting.runMs * DEADLINE_MARGIN;
-      if (queue.items < waiting.untilItems && queue.size < waiting.untilSize && flushByMs >= this.#waitTimerAtMs) {
+      const { items, size } = this.#queue;
+      const flushByMs = deadlineAtMs - waiting.runMs * DEADLINE_MARGIN;
+      if (items < waiting.untilItems && size < waiting.untilSize && flushByMs >= this.#waitTimerAtMs) {
         return;
       }
     }

@@ -155,8 +155,8 @@ export class RingConsumer<Schema extends RingSchema> {
           continue;
         }
         await this.#complete(next);
-        if (this.#start(next)) {
-          const startedMs = sharedNowMs();
+        const startedMs = sharedNowMs();
+        if (this.#start(next, startedMs)) {
           let error: BatcherError | undefined;
           try {
             await run(next);
@@ -179,8 +179,8 @@ export class RingConsumer<Schema extends RingSchema> {
         continue;
       }
       this.#completeBlocking(next);
-      if (this.#start(next)) {
-        const startedMs = sharedNowMs();
+      const startedMs = sharedNowMs();
+      if (this.#start(next, startedMs)) {
         let error: BatcherError | undefined;
         try {
           run(next);
@@ -274,9 +274,8 @@ export class RingConsumer<Schema extends RingSchema> {
   }
 
   /** Once the batch is complete. False if nobody waits for it, and it is over. */
-  #start(batch: RingBatch<Schema>): boolean {
+  #start(batch: RingBatch<Schema>, nowMs: number): boolean {
     const { slot, size } = batch;
-    const nowMs = sharedNowMs();
     const { sizes, arrivals } = this.#slots[slot] as SlotMemory<Schema>;
     for (let row = 0; row < size;) {
       const rows = Atomics.exchange(sizes, row, 0);
@@ -351,7 +350,7 @@ export class RingConsumer<Schema extends RingSchema> {
   }
 
   #sleepBlocking({ untilMs, rows }: { readonly untilMs: number; readonly rows: number }): void {
-    const waitMs = untilMs - sharedNowMs();
+    const waitMs = untilMs === Infinity ? Infinity : untilMs - sharedNowMs();
     if (waitMs < SPIN_MS) {
       return;
     }
