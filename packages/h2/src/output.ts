@@ -3,12 +3,20 @@ import type { Duplex } from "node:stream";
 import tls from "node:tls";
 import { FRAME_HEADER_BYTES, FrameType } from "./protocol.ts";
 
-/** A request or response of 128 examples leaves in one write. */
+/** Most turns of a connection write no more than this. */
+const SMALL_BUFFER_BYTES = 4 * 1024;
+/** What a small one has no room for goes on in a large one: a request of 128 examples leaves in one write. */
 const BUFFER_BYTES = 256 * 1024;
 /** What is shorter is copied rather than given away with its buffer. */
 const WORTH_A_BUFFER_BYTES = 64 * 1024;
 
-/** Buffers that no connection has anything in: an idle connection takes none. */
+/**
+ * Buffers that no connection has anything in: an idle connection takes none. Many connections may be answered in one turn,
+ * each with a buffer of its own until it ends; what had to be made anew each time would cost a full garbage collection
+ * every 64 MiB.
+ */
+const spareSmallBuffers: Buffer[] = [];
+const MAX_SPARE_SMALL_BUFFERS = 4096;
 const spareBuffers: Buffer[] = [];
 const MAX_SPARE_BUFFERS = 16;
 const NO_BUFFER: Buffer = Buffer.alloc(0);
@@ -133,7 +141,7 @@ export class Output {
     const isCopied = isBehind && length < WORTH_A_BUFFER_BYTES;
     this.write(isCopied ? Buffer.copyBytesFrom(buffer, 0, length) : buffer.subarray(0, length));
     const isFree = isCopied || (this.takesAtOnce && this.socket.writableLength === 0);
-    if (isFree && spareBuffers.length < MAX_SPARE_BUFFERS) spareBuffers.push(buffer);
+    if (isFree) release(buffer);
   }
 
   private write(bytes: Buffer): void {
@@ -145,9 +153,19 @@ export class Output {
   }
 
   private reserve(bytes: number): void {
-    if (this.used + bytes <= this.buffer.length) return;
-    this.flush();
-    this.buffer = spareBuffers.pop() ?? Buffer.allocUnsafeSlow(BUFFER_BYTES);
+    const { buffer, used } = this;
+    if (used + bytes <= buffer.length) return;
+    if (used === 0 && bytes <= SMALL_BUFFER_BYTES) {
+      this.buffer = spareSmallBuffers.pop() ?? Buffer.allocUnsafeSlow(SMALL_BUFFER_BYTES);
+      return;
+    }
+    if (buffer.length === BUFFER_BYTES) this.flush();
+    const larger = spareBuffers.pop() ?? Buffer.allocUnsafeSlow(BUFFER_BYTES);
+    if (this.used > 0) {
+      buffer.copy(larger, 0, 0, used);
+      release(buffer);
+    }
+    this.buffer = larger;
   }
 
   private schedule(): void {
@@ -155,4 +173,10 @@ export class Output {
     this.scheduled = true;
     queueMicrotask(this.flushLater);
   }
+}
+
+function release(buffer: Buffer): void {
+  const isSmall = buffer.length === SMALL_BUFFER_BYTES;
+  const spare = isSmall ? spareSmallBuffers : spareBuffers;
+  if (spare.length < (isSmall ? MAX_SPARE_SMALL_BUFFERS : MAX_SPARE_BUFFERS)) spare.push(buffer);
 }

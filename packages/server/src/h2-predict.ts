@@ -32,6 +32,8 @@ export function createH2Predict(options: GrpcPredictOptions): (stream: Http2Stre
 /** The one handler of all calls; a stream's `context` is its `Call`. */
 class PredictHandler implements StreamHandler {
   readonly body = "whole";
+  /** A message is read before `onBody` returns, or copied. */
+  readonly borrowsBody = true;
   readonly options: GrpcPredictOptions;
   readonly responses: PredictResponses = new PredictResponses();
   /** Calls whose message has not come whole, and that have a deadline. */
@@ -99,7 +101,7 @@ class PredictHandler implements StreamHandler {
     const { predictor, maxMessageBytes } = this.options;
     try {
       const message = new FramedMessage(maxMessageBytes());
-      if (body.length > 0) message.push(body);
+      if (body.length > 0) message.push(Buffer.from(body));
       const finished = message.finish(call.route.encoding);
       if (finished instanceof Uint8Array) {
         predictor.score(finished, 0, call);
