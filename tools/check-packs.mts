@@ -87,7 +87,9 @@ for (const each of judged) {
 for (const each of judged.filter((one) => Object.keys(one.manifest.dependencies ?? {}).length === 0)) {
   const alone = path.join(scratch, `alone-${path.basename(each.dir)}`);
   install(alone, [tarballs.get(each.name) ?? ""]);
-  for (const entry of entries(each)) {
+  // An entry of its own may need an optional peer; the main one may not.
+  const hasPeers = Object.keys(each.manifest.peerDependencies ?? {}).length > 0;
+  for (const entry of hasPeers ? [each.name] : entries(each)) {
     check(
       `import ${entry} alone`,
       process.execPath,

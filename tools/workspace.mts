@@ -16,6 +16,7 @@ export interface WorkspacePackage {
     readonly bin?: Record<string, string>;
     readonly exports: Record<string, unknown>;
     readonly dependencies?: Record<string, string>;
+    readonly peerDependencies?: Record<string, string>;
   };
 }
 
