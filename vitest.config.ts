@@ -17,7 +17,7 @@ export default defineConfig({
     reporters: ["default", "./tools/test-count-reporter.mts"],
     testTimeout: 60_000,
     hookTimeout: 120_000,
-    // Many tests wait for processes and sockets: more workers than the two cores of the smallest machine.
-    maxWorkers: 4,
+    // Two workers fit the smallest machine that is supported: with more, single tests come near their timeouts.
+    maxWorkers: 2,
   },
 });
