@@ -125,7 +125,8 @@ async function serve(
       next = (next + 1) | 0;
       ring.complete();
     } else if (ring.closing) {
-      return;
+      // A call may have come after `submitted` was read; none comes after the wish to close.
+      if (ring.submitted === next) return;
     } else {
       ring.waitForBell(bell);
     }
