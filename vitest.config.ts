@@ -3,8 +3,6 @@ import { defineConfig } from "vitest/config";
 const source = ["@dlrm/source"];
 
 export default defineConfig({
-  // Sources run as they are, as they do outside of tests.
-  oxc: { target: "esnext" },
   resolve: { conditions: [...source, "node", "import", "module", "default"] },
   ssr: { resolve: { conditions: [...source, "node", "import", "module", "default"], externalConditions: source } },
   test: {
