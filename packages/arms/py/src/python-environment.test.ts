@@ -17,15 +17,24 @@ import type { PythonInterpreter } from "./python-interpreter.ts";
 
 /*
  * A stand-in for Python: `-m venv DIR` copies it to DIR/bin/python, `-m pip install` and `pip check` do what the files
- * `install` and `check` beside it say. Every call is noted in `calls`.
+ * `install` and `check` beside it say; `uv` says how uv is got (by default it can't be), `config` what pip's settings are. Every call is noted in `calls`.
  */
 const SCRIPT = `#!/bin/sh
 echo "$*" >> "$FAKE/calls"
 case "$*" in
+  *" config list"*) . "$FAKE/config" ;;
+  *" uv=="*) . "$FAKE/uv" ;;
   *"-m venv "*) for dir; do :; done; mkdir -p "$dir/bin"; cp "$0" "$dir/bin/python" ;;
   *" install "*) . "$FAKE/install" ;;
   *" check"*) . "$FAKE/check" ;;
 esac
+`;
+
+/** pip's settings, the attempt to get uv, the environment, the packages, the check. */
+const PIP_CALLS = 5;
+/** Gets a uv that notes its calls with a name before them, and does as `install` and `check` say. */
+const GET_UV = `for uv; do [ "$last" = --target ] && target=$uv; last=$uv; done
+mkdir -p "$target/bin"; sed 's/echo "/echo "uv /' "$0" > "$target/bin/uv"; chmod +x "$target/bin/uv"
 `;
 
 let dir = "";
@@ -38,6 +47,8 @@ beforeEach(() => {
   chmodSync(executable, 0o755);
   writeFileSync(path.join(dir, "install"), "echo 'Collecting numpy==1 (from -r x)'; echo noise\n");
   writeFileSync(path.join(dir, "check"), "");
+  writeFileSync(path.join(dir, "config"), "");
+  writeFileSync(path.join(dir, "uv"), "exit 1\n");
   writeFileSync(path.join(dir, "requirements.txt"), "numpy==1\n");
   writeFileSync(path.join(dir, "requirements-test.txt"), "pytest==1\n");
   interpreter = { ...interpreter, executable };
@@ -72,9 +83,9 @@ test("an environment is made once, with progress, and then found", async () => {
     "getting numpy==1",
     "Python 3.12.1 is ready",
   ]);
-  expect(calls()).toBe(3);
+  expect(calls()).toBe(PIP_CALLS);
   expect(await ensurePythonEnvironment({ ...options(), report: (line) => lines.push(line) })).toStrictEqual(made);
-  expect(calls()).toBe(3);
+  expect(calls()).toBe(PIP_CALLS);
   expect(readdirSync(path.join(dir, "cache"))).toStrictEqual([path.basename(made.dir)]);
 });
 
@@ -132,7 +143,7 @@ test("an abort stops the installation and is said", async () => {
 test("of two that ask at once, one installs", async () => {
   const [one, two] = await Promise.all([ensurePythonEnvironment(options()), ensurePythonEnvironment(options())]);
   expect(one).toStrictEqual(two);
-  expect(calls()).toBe(3);
+  expect(calls()).toBe(PIP_CALLS);
 });
 
 test("the lock of a process that was killed is taken over", async () => {
@@ -142,5 +153,42 @@ test("the lock of a process that was killed is taken over", async () => {
   const past = new Date(Date.now() - 60_000);
   utimesSync(lock, past, past);
   await ensurePythonEnvironment(options());
-  expect(calls()).toBe(3);
+  expect(calls()).toBe(PIP_CALLS);
+});
+
+test("with uv, which is got once, pip installs nothing else", async () => {
+  writeFileSync(path.join(dir, "uv"), GET_UV);
+  writeFileSync(path.join(dir, "install"), "echo 'Downloading jaxlib (80.0MiB)' >&2; echo ' + numpy==1'\n");
+  const lines: string[] = [];
+  const { python, dir: environment } = await ensurePythonEnvironment({
+    ...options(),
+    report: (line) => lines.push(line),
+  });
+  expect(lines.slice(1)).toStrictEqual(["Downloading jaxlib (80.0MiB)", "Python 3.12.1 is ready"]);
+  const noted = (): string[] => readFileSync(path.join(dir, "calls"), "utf8").trim().split("\n");
+  const requirements = path.join(dir, "requirements.txt");
+  expect(noted().slice(2)).toStrictEqual([
+    `-I -m venv --without-pip ${environment}`,
+    `uv pip install --no-config --python ${python} --no-deps --only-binary :all: -r ${requirements}`,
+    `uv pip check --no-config --python ${python}`,
+  ]);
+  await ensurePythonEnvironment(options(["test"]));
+  expect(noted().filter((call) => call.includes("uv=="))).toHaveLength(1);
+  expect(readdirSync(path.join(dir, "cache"))).toHaveLength(3);
+});
+
+test("where uv fails, pip installs, and why is said", async () => {
+  writeFileSync(path.join(dir, "uv"), GET_UV);
+  writeFileSync(path.join(dir, "install"), "case $0 in */uv) echo 'no route'; exit 2;; esac\n");
+  const lines: string[] = [];
+  await ensurePythonEnvironment({ ...options(), report: (line) => lines.push(line) });
+  expect(lines[1]).toMatch(/^trying pip, because uv pip install failed \(exit code 2\): .* \| no route$/u);
+  expect(lines[2]).toBe("Python 3.12.1 is ready");
+});
+
+test("settings of pip that uv does not read are kept: pip installs", async () => {
+  writeFileSync(path.join(dir, "uv"), GET_UV);
+  writeFileSync(path.join(dir, "config"), "echo \"global.index-url='https://mirror.invalid/simple'\"\n");
+  await ensurePythonEnvironment(options());
+  expect(calls()).toBe(PIP_CALLS - 1);
 });

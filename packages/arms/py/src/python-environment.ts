@@ -1,12 +1,11 @@
-import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
-import { mkdir, rename, rm, writeFile } from "node:fs/promises";
+import { mkdir, rename, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { ArmPyError } from "./arm-py-error.ts";
 import { withInstallLock } from "./install-lock.ts";
+import { installPackages } from "./package-installer.ts";
 import { findPython, type PythonInterpreter } from "./python-interpreter.ts";
 
 /** Packages beside those of `requirements.txt`: `requirements-<extra>.txt`. */
@@ -41,7 +40,6 @@ export const pythonSourceDir: string = fileURLToPath(new URL("../python", import
 
 /** Written last, so an environment without it was interrupted. */
 const MARKER = "dlrm-complete.json";
-const ERROR_LINES = 20;
 
 /**
  * A virtual environment with the pinned packages; quick when it is there. Environments are told apart by a hash of the
@@ -126,24 +124,7 @@ async function install(
   const { dir, python, version } = environment;
   report(`making a virtual environment of Python ${version} in ${dir}`);
   // Built where it stays (virtual environments are not relocatable); the marker is what makes it whole at once.
-  await rm(dir, { recursive: true, force: true });
-  await runTool(interpreter.executable, ["-I", "-m", "venv", dir], "python -m venv", () => undefined, signal);
-  const pip = ["-I", "-m", "pip", "--disable-pip-version-check", "--no-input"];
-  const files = requirements.flatMap((file) => ["-r", file]);
-  await runTool(
-    python,
-    // --no-deps: what is not pinned in the files is not installed, and `pip check` then says so.
-    [...pip, "install", "--progress-bar", "off", "--only-binary=:all:", "--no-deps", ...files],
-    "pip install",
-    (line) => {
-      const progress = /^(?:Collecting \S+|Installing collected packages|Successfully installed)/u.exec(line);
-      if (progress !== null) {
-        report(progress[0].replace("Collecting", "getting"));
-      }
-    },
-    signal,
-  );
-  await runTool(python, [...pip, "check"], "pip check", () => undefined, signal);
+  await installPackages({ dir, python, interpreter, requirements, cacheDir: path.dirname(dir), report, signal });
   const marker = path.join(dir, MARKER);
   await writeFile(
     `${marker}.new`,
@@ -151,37 +132,4 @@ async function install(
   );
   await rename(`${marker}.new`, marker);
   report(`Python ${version} is ready`);
-}
-
-/** Runs a command to its end, line by line; what it said last is part of the error. */
-async function runTool(
-  file: string,
-  args: readonly string[],
-  name: string,
-  onLine: (line: string) => void,
-  signal: AbortSignal,
-): Promise<void> {
-  const { PYTHONHOME: _home, PYTHONPATH: _path, ...env } = process.env;
-  const child = spawn(file, args, { env, signal, stdio: ["ignore", "pipe", "pipe"] });
-  const lastLines: string[] = [];
-  for (const stream of [child.stdout, child.stderr]) {
-    createInterface({ input: stream }).on("line", (line) => {
-      lastLines.push(line);
-      if (lastLines.length > ERROR_LINES) {
-        lastLines.shift();
-      }
-      onLine(line);
-    });
-  }
-  const outcome = await new Promise<string>((resolve) => {
-    child.once("error", (error) => resolve(error.message));
-    child.once("close", (code, killedBy) => resolve(code === 0 ? "" : `exit code ${code ?? killedBy}`));
-  });
-  signal.throwIfAborted();
-  if (outcome !== "") {
-    throw new ArmPyError(
-      "install_failed",
-      [`${name} failed (${outcome}): ${file} ${args.join(" ")}`, ...lastLines].join("\n"),
-    );
-  }
 }
