@@ -1,9 +1,8 @@
 import type { Duplex } from "node:stream";
-import { Http2Connection, type ConnectionEvents } from "./connection.ts";
+import { Http2Connection, type ConnectionEvents, type ConnectionOptions } from "./connection.ts";
 import type { HeaderBlock } from "./header-block.ts";
 import { contentLength, responseHeaderProblem, trailerProblem } from "./header-rules.ts";
 import { Http2Error } from "./http2-error.ts";
-import type { ConnectionLimits } from "./limits.ts";
 import { CLIENT_PREFACE, ErrorCode, LARGEST_STREAM_ID, Setting } from "./protocol.ts";
 import { Http2Stream, type StreamHandler } from "./stream.ts";
 
@@ -12,12 +11,6 @@ export interface ClientConnectionEvents extends ConnectionEvents {
   onRoom?(): void;
   /** The server opens no more streams on this connection; those that it has not seen are reset with REFUSED_STREAM. */
   onGoaway?(errorCode: number, debug: string): void;
-}
-
-export interface ClientConnectionOptions {
-  readonly limits?: Partial<ConnectionLimits>;
-  /** Monotonic milliseconds; `performance.now` by default. */
-  readonly nowMs?: () => number;
 }
 
 /** What a server is supposed to allow until it has said how many streams it allows. */
@@ -32,8 +25,8 @@ export class Http2ClientConnection extends Http2Connection {
   private readonly pings = new Map<string, (lost: boolean) => void>();
   private pingCount = 0;
 
-  constructor(socket: Duplex, events: ClientConnectionEvents = {}, options: ClientConnectionOptions = {}) {
-    super(socket, options.limits ?? {}, events, options.nowMs ?? (() => performance.now()));
+  constructor(socket: Duplex, events: ClientConnectionEvents = {}, options: ConnectionOptions = {}) {
+    super(socket, events, options);
     this.clientEvents = events;
     this.peerMaxConcurrentStreams = STREAMS_BEFORE_SETTINGS;
     this.output.bytes(CLIENT_PREFACE);

@@ -1,15 +1,13 @@
 import net from "node:net";
 import tls from "node:tls";
-import {
-  Http2ClientConnection,
-  type ClientConnectionEvents,
-  type ClientConnectionOptions,
-} from "./client-connection.ts";
+import { Http2ClientConnection, type ClientConnectionEvents } from "./client-connection.ts";
+import type { ConnectionOptions } from "./connection.ts";
 import { ConnectionKeeper, type KeepaliveOptions } from "./connection-keeper.ts";
+import { lentReadOption } from "./lent-reads.ts";
 import { ErrorCode } from "./protocol.ts";
 import { Http2Error } from "./http2-error.ts";
 
-export interface ConnectOptions extends ClientConnectionOptions, ClientConnectionEvents {
+export interface ConnectOptions extends Omit<ConnectionOptions, "readsAreLent">, ClientConnectionEvents {
   readonly host: string;
   readonly port: number;
   /** With it the connection speaks TLS and must agree on h2 by ALPN. */
@@ -29,7 +27,9 @@ export function connect(options: ConnectOptions): Promise<Http2ClientConnection>
   return new Promise((resolve, reject) => {
     const secure =
       options.tls === undefined ? undefined : tls.connect({ host, port, ALPNProtocols: ["h2"], ...options.tls });
-    const socket = secure ?? net.connect({ host, port, noDelay: true });
+    let connection: Http2ClientConnection | undefined;
+    const onread = secure === undefined ? lentReadOption((buffer, end) => connection?.read(buffer, end)) : undefined;
+    const socket = secure ?? net.connect({ host, port, noDelay: true, ...(onread === undefined ? {} : { onread }) });
     const fail = (cause: unknown): void => {
       socket.destroy();
       signal?.removeEventListener("abort", onAbort);
@@ -49,13 +49,14 @@ export function connect(options: ConnectOptions): Promise<Http2ClientConnection>
       socket.setNoDelay(true);
       socket.off("error", fail);
       signal?.removeEventListener("abort", onAbort);
-      return resolve(keep(socket, options));
+      connection = keep(socket, options, onread !== undefined);
+      return resolve(connection);
     });
   });
 }
 
 /** The connection, looked after until it closes. */
-function keep(socket: net.Socket, options: ConnectOptions): Http2ClientConnection {
+function keep(socket: net.Socket, options: ConnectOptions, readsAreLent: boolean): Http2ClientConnection {
   const keeper = new ConnectionKeeper(options.keepalive);
   const nowMs = options.nowMs ?? (() => performance.now());
   const ticking = setInterval(() => keeper.tick(nowMs()), TICK_MS);
@@ -72,7 +73,7 @@ function keep(socket: net.Socket, options: ConnectOptions): Http2ClientConnectio
         options.onClose?.(error);
       },
     },
-    options,
+    { ...options, readsAreLent },
   );
   keeper.add(connection, socket, nowMs());
   return connection;

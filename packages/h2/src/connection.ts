@@ -35,6 +35,17 @@ function connectionError(errorCode: number, message: string): Http2Error {
   return new Http2Error("connection", errorCode, message);
 }
 
+export interface ConnectionOptions {
+  readonly limits?: Partial<ConnectionLimits>;
+  /** Monotonic milliseconds; `performance.now` by default. */
+  readonly nowMs?: () => number;
+  /**
+   * Whoever made the socket hands over what it reads, by `read`, and may use the memory again when that returns (the
+   * `onread` option of `net.connect`). False by default: the connection listens to the socket's "data".
+   */
+  readonly readsAreLent?: boolean;
+}
+
 export interface ConnectionEvents {
   /** The connection has ended; `error` says why if it was not at either side's wish. Called once. */
   onClose?(error: Http2Error | undefined): void;
@@ -52,6 +63,8 @@ export interface ConnectionEvents {
 export abstract class Http2Connection implements FrameSink {
   readonly limits: ConnectionLimits;
   /** @internal */ readonly output: Output;
+  /** @internal What is read is valid until the call that hands it over returns: whoever keeps some of it makes a copy. */
+  readonly readsAreLent: boolean;
   protected readonly socket: Duplex;
   protected readonly streams: Map<number, Http2Stream> = new Map<number, Http2Stream>();
   protected readonly decoder: HpackDecoder;
@@ -108,8 +121,10 @@ export abstract class Http2Connection implements FrameSink {
   private endError: Http2Error | undefined = undefined;
   private waitingForDrain = false;
 
-  constructor(socket: Duplex, limits: Partial<ConnectionLimits>, events: ConnectionEvents, nowMs: () => number) {
-    this.limits = fillLimits(limits);
+  constructor(socket: Duplex, events: ConnectionEvents, options: ConnectionOptions) {
+    const { nowMs = () => performance.now() } = options;
+    this.limits = fillLimits(options.limits);
+    this.readsAreLent = options.readsAreLent === true;
     this.socket = socket;
     this.events = events;
     this.nowMs = nowMs;
@@ -125,7 +140,7 @@ export abstract class Http2Connection implements FrameSink {
     this.receiveWindowBytes = this.limits.connectionWindowBytes;
     this.controlTokens = new TokenBucket(this.limits.controlFrameBurst, nowMs);
     this.resetTokens = new TokenBucket(this.limits.resetBurst, nowMs);
-    socket.on("data", (chunk: Buffer) => this.onSocketData(chunk));
+    if (!this.readsAreLent) socket.on("data", (chunk: Buffer) => this.read(chunk));
     socket.on("drain", () => this.onSocketDrain());
     socket.on("end", () => this.onSocketEnd());
     socket.on("error", (cause: Error) => {
@@ -217,20 +232,20 @@ export abstract class Http2Connection implements FrameSink {
   /** The first SETTINGS have been applied. */
   protected onFirstSettings(): void {}
   /** Octets before the first frame: a server's expects the client's preface. Returns where frames start, or undefined. */
-  protected skipPreface(_chunk: Buffer): number | undefined {
+  protected skipPreface(_chunk: Buffer, _end: number): number | undefined {
     return 0;
   }
 
   // ---- the socket -----------------------------------------------------------------------------------------------------
 
-  /** @internal Octets that were read before the connection took the socket over. */
-  onSocketData(chunk: Buffer): void {
+  /** What the socket has read, `chunk[0, end)`; for owners of connections with `readsAreLent`. */
+  read(chunk: Buffer, end: number = chunk.length): void {
     if (this.ended) return;
     this.reads += 1;
     this.output.hold();
     try {
-      const start = this.skipPreface(chunk);
-      if (start !== undefined) this.reader.read(chunk, start);
+      const start = this.skipPreface(chunk, end);
+      if (start !== undefined) this.reader.read(chunk, start, end);
     } catch (cause) {
       this.fail(cause);
     } finally {
@@ -720,7 +735,7 @@ export abstract class Http2Connection implements FrameSink {
   }
 
   private addToBlock(payload: Buffer, start: number, end: number): void {
-    this.blockPieces.push(payload.subarray(start, end));
+    this.blockPieces.push(Buffer.copyBytesFrom(payload, start, end - start));
     this.countBlock(end - start, this.blockPieces.length);
   }
 

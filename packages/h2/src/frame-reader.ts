@@ -4,7 +4,7 @@ import { ErrorCode, FRAME_HEADER_BYTES } from "./protocol.ts";
 /** What becomes of a frame's payload: handed on whole, handed on as it comes (DATA), or dropped unseen. */
 export type PayloadUse = "whole" | "pieces" | "drop";
 
-/** What a connection does with what was read. A view handed over stays as it is: buffers of a socket are not used again. */
+/** What a connection does with what was read. What is handed over is valid until the call returns. */
 export interface FrameSink {
   /** The header of a frame, before its payload: throws on a frame that may not come now. `length` is the payload's. */
   onFrameHeader(length: number, type: number, flags: number, streamId: number): PayloadUse;
@@ -56,13 +56,12 @@ export class FrameReader {
     if (rest !== undefined) this.read(rest);
   }
 
-  read(chunk: Buffer, start = 0): void {
-    const end = chunk.length;
+  read(chunk: Buffer, start = 0, end: number = chunk.length): void {
     let at = start;
     while (!this.stopped) {
       if (this.paused) {
-        const rest = chunk.subarray(at);
-        this.rest = this.rest === undefined ? rest : Buffer.concat([this.rest, rest]);
+        const rest = chunk.subarray(at, end);
+        this.rest = Buffer.concat(this.rest === undefined ? [rest] : [this.rest, rest]);
         return;
       }
       if (!this.inFrame) {

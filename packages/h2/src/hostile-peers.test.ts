@@ -42,7 +42,7 @@ function serve(
 /** Sends `step(0)`, `step(1)`, … until the connection ends; how many it took. */
 function until(peer: MemoryPeer<Http2ServerConnection>, most: number, step: (index: number) => Buffer[]): number {
   for (let index = 0; index < most; index++) {
-    peer.connection.onSocketData(Buffer.concat(step(index)));
+    peer.connection.read(Buffer.concat(step(index)));
     if (peer.connection.isClosed) return index + 1;
   }
   return Infinity;

@@ -1,9 +1,9 @@
 export { Http2ClientConnection } from "./client-connection.ts";
-export type { ClientConnectionEvents, ClientConnectionOptions } from "./client-connection.ts";
+export type { ClientConnectionEvents } from "./client-connection.ts";
 export { Http2ServerConnection } from "./server-connection.ts";
-export type { ServerConnectionEvents, ServerConnectionOptions } from "./server-connection.ts";
+export type { ServerConnectionEvents } from "./server-connection.ts";
 export { Http2Connection } from "./connection.ts";
-export type { ConnectionEvents } from "./connection.ts";
+export type { ConnectionEvents, ConnectionOptions } from "./connection.ts";
 export { Http2Stream } from "./stream.ts";
 export type { StreamHandler } from "./stream.ts";
 export { HeaderBlock } from "./header-block.ts";

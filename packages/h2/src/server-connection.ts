@@ -1,22 +1,15 @@
 import type { Duplex } from "node:stream";
-import { Http2Connection, type ConnectionEvents } from "./connection.ts";
+import { Http2Connection, type ConnectionEvents, type ConnectionOptions } from "./connection.ts";
 import type { HeaderBlock } from "./header-block.ts";
 import { contentLength, requestHeaderProblem, trailerProblem } from "./header-rules.ts";
 import { encodeHeaderBlock } from "./hpack-encoder.ts";
 import { Http2Error } from "./http2-error.ts";
-import type { ConnectionLimits } from "./limits.ts";
 import { CLIENT_PREFACE, ErrorCode, LARGEST_STREAM_ID, Setting } from "./protocol.ts";
 import { Http2Stream, type StreamHandler } from "./stream.ts";
 
 export interface ServerConnectionEvents extends ConnectionEvents {
   /** A request's headers have come: returns who takes its body. `stream.headers` is the request's header block. */
   onRequest(stream: Http2Stream): StreamHandler;
-}
-
-export interface ServerConnectionOptions {
-  readonly limits?: Partial<ConnectionLimits>;
-  /** Monotonic milliseconds; `performance.now` by default. */
-  readonly nowMs?: () => number;
 }
 
 const headersTooLarge = encodeHeaderBlock([[":status", "431"]]);
@@ -31,8 +24,8 @@ export class Http2ServerConnection extends Http2Connection {
   /** The last GOAWAY is out: new streams are refused. */
   private refusing = false;
 
-  constructor(socket: Duplex, events: ServerConnectionEvents, options: ServerConnectionOptions = {}) {
-    super(socket, options.limits ?? {}, events, options.nowMs ?? (() => performance.now()));
+  constructor(socket: Duplex, events: ServerConnectionEvents, options: ConnectionOptions = {}) {
+    super(socket, events, options);
     this.serverEvents = events;
     this.writeSettings([
       [Setting.HEADER_TABLE_SIZE, this.limits.headerTableBytes],
@@ -85,9 +78,9 @@ export class Http2ServerConnection extends Http2Connection {
     return this.queuedBodyBytes <= this.limits.maxQueuedBytes;
   }
 
-  protected override skipPreface(chunk: Buffer): number | undefined {
+  protected override skipPreface(chunk: Buffer, end: number): number | undefined {
     if (this.prefaceBytes === CLIENT_PREFACE.length) return 0;
-    const take = Math.min(CLIENT_PREFACE.length - this.prefaceBytes, chunk.length);
+    const take = Math.min(CLIENT_PREFACE.length - this.prefaceBytes, end);
     if (CLIENT_PREFACE.compare(chunk, 0, take, this.prefaceBytes, this.prefaceBytes + take) !== 0) {
       throw new Http2Error(
         "connection",

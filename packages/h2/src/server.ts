@@ -3,6 +3,7 @@ import net from "node:net";
 import tls from "node:tls";
 import { ConnectionKeeper, type KeepaliveOptions } from "./connection-keeper.ts";
 import type { Http2Error } from "./http2-error.ts";
+import { lendReadsOf } from "./lent-reads.ts";
 import { fillLimits, type ConnectionLimits } from "./limits.ts";
 import { Http2ServerConnection, type ServerConnectionEvents } from "./server-connection.ts";
 
@@ -133,9 +134,14 @@ export class Http2Server {
     await drained;
   }
 
-  /** Takes over a connection that has been accepted elsewhere, and is known to speak HTTP/2. */
-  accept(socket: net.Socket, firstOctets?: Buffer): Http2ServerConnection {
+  /**
+   * Takes over a connection that has been accepted elsewhere, and is known to speak HTTP/2. The socket may be used no more,
+   * but to destroy it.
+   */
+  accept(accepted: net.Socket, firstOctets?: Buffer): Http2ServerConnection {
     const { onRequest, onConnectionError, onHandlerError, limits } = this.options;
+    const lending = lendReadsOf(accepted, (buffer, end) => connection.read(buffer, end));
+    const socket = lending ?? accepted;
     const connection: Http2ServerConnection = new Http2ServerConnection(
       socket,
       {
@@ -148,13 +154,13 @@ export class Http2Server {
         },
         onHandlerError: onHandlerError ?? throwUncaught,
       },
-      { limits: limits ?? {} },
+      { limits: limits ?? {}, readsAreLent: lending !== undefined },
     );
     // Section 9.2.1 of RFC 9113.
     if (socket instanceof tls.TLSSocket) socket.disableRenegotiation();
     this.connections.add(connection);
     this.keeper.add(connection, socket, performance.now());
-    if (firstOctets !== undefined) connection.onSocketData(firstOctets);
+    if (firstOctets !== undefined) connection.read(firstOctets);
     if (this.closed !== undefined) connection.drain();
     return connection;
   }

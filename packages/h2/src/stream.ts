@@ -16,13 +16,16 @@ export interface StreamHandler {
   onHeaders?(stream: Http2Stream, headers: HeaderBlock): void;
   /** Length of a whole body, if its first octets tell it, so that it is assembled in one piece. */
   expectedBytes?(stream: Http2Stream, first: Buffer): number | undefined;
-  /** The body is only lent: `onBody` is done with it when it returns, and its memory is used again. False by default. */
+  /**
+   * The body is only lent: `onBody` or `onData` is done with it when it returns, and its memory is used again. False by
+   * default.
+   */
   readonly borrowsBody?: boolean;
   /** The whole body. The buffer is the receiver's to keep, unless `borrowsBody`. */
   onBody?(stream: Http2Stream, body: Buffer, trailers: HeaderBlock | undefined): void;
   /** Without it the stream is reset with ENHANCE_YOUR_CALM. */
   onBodyTooLarge?(stream: Http2Stream, atLeastBytes: number): void;
-  /** A piece of the body. The buffer is the receiver's to keep. */
+  /** A piece of the body. The buffer is the receiver's to keep, unless `borrowsBody`. */
   onData?(stream: Http2Stream, piece: Buffer): void;
   /** The peer has sent all that it will; called in both modes' order after the body, but only for pieces. */
   onEnd?(stream: Http2Stream, trailers: HeaderBlock | undefined): void;
@@ -208,7 +211,7 @@ export class Http2Stream {
     this.receivedBytes += length;
     const { handler } = this;
     if (handler.body === "pieces") {
-      if (length > 0) handler.onData?.(this, chunk.subarray(start, end));
+      if (length > 0) handler.onData?.(this, this.handedOver(chunk, start, end));
       return;
     }
     if (this.tooLarge) return;
@@ -221,8 +224,8 @@ export class Http2Stream {
       return;
     }
     if (this.assembled === undefined && ends) {
-      // The usual case: the body is in one piece, and needs no copy.
-      this.assembled = chunk.subarray(start, end);
+      // The usual case: the body is in one piece.
+      this.assembled = this.handedOver(chunk, start, end);
       return;
     }
     this.append(chunk, start, end);
@@ -314,6 +317,13 @@ export class Http2Stream {
       releaseBody(this.assembled);
     }
     return larger;
+  }
+
+  /** What of a read the handler gets: itself, unless it may keep what is only lent to us. */
+  private handedOver(chunk: Buffer, start: number, end: number): Buffer {
+    return this.connection.readsAreLent && this.handler.borrowsBody !== true
+      ? Buffer.copyBytesFrom(chunk, start, end - start)
+      : chunk.subarray(start, end);
   }
 
   private dropAssembled(): void {

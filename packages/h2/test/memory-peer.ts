@@ -122,7 +122,7 @@ export class MemoryPeer<Connection extends Http2Connection> {
   /** Hands octets over as one read of the socket, and returns the frames that are answered at once. */
   send(...pieces: readonly Uint8Array[]): Received[] {
     const before = this.socket.frames.length;
-    this.connection.onSocketData(Buffer.concat(pieces));
+    this.connection.read(Buffer.concat(pieces));
     return this.socket.frames.slice(before);
   }
 
