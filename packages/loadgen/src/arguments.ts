@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { Command, CommanderError, InvalidArgumentError, Option } from "commander";
 import { messageOf } from "./load-error.ts";
 import type { LoadOptions, ModelShape } from "./load-options.ts";
+import { MLPERF_SERVER_P99_MS } from "./scenario.ts";
 
 /** What the command line asks for; `over` where commander has already said all there is to say. */
 export type ParsedArgs =
@@ -18,6 +19,7 @@ export type ParsedArgs =
 interface Flags {
   readonly concurrency: number;
   readonly rate?: number;
+  readonly scenario?: "mlperf-server";
   readonly requestSize: number;
   readonly connections: number;
   readonly processes?: number;
@@ -48,10 +50,16 @@ export function parseArgs(argv: readonly string[]): ParsedArgs {
   }
   const [server] = command.processedArgs as [{ host: string; port: number }];
   const flags = command.opts<Flags>();
+  if (flags.scenario !== undefined && flags.rate === undefined) {
+    console.error(
+      "error: option '--scenario mlperf-server' needs '--rate <requests/s>', the samples a second to offer",
+    );
+    return { kind: "over", exitCode: 2 };
+  }
   const options: Omit<LoadOptions, "shape"> = {
     ...server,
     model: flags.model,
-    requestSize: flags.requestSize,
+    requestSize: flags.scenario === undefined ? flags.requestSize : "mlperf",
     mode:
       flags.rate === undefined
         ? { kind: "closed", concurrency: flags.concurrency }
@@ -89,6 +97,14 @@ function makeCommand(): Command {
       new Option("-r, --rate <requests/s>", "open loop: Poisson arrivals at this mean rate")
         .argParser(number)
         .conflicts("concurrency"),
+    )
+    .addOption(
+      new Option(
+        "--scenario <name>",
+        `mlperf-server: samples of 100 to 700 examples by MLPerf's published sizes (mean 270) at --rate, p99 within ${MLPERF_SERVER_P99_MS} ms`,
+      )
+        .choices(["mlperf-server"])
+        .conflicts(["concurrency", "requestSize"]),
     )
     .option("-b, --request-size <examples>", "examples in a request", number, 1)
     .option("-d, --duration <seconds>", "length of the measured window", number, 10)
@@ -132,8 +148,9 @@ Examples:
   dlrm-loadgen 127.0.0.1:8500 -c 16 -b 16 -d 20          16 callers, 16 examples a request
   dlrm-loadgen 127.0.0.1:8500 --rate 2000 --cpus 1       2,000 requests/s, load generator on CPU 1
   dlrm-loadgen 127.0.0.1:8500 --id-distribution zipf:1.05
+  dlrm-loadgen 127.0.0.1:8500 --scenario mlperf-server --rate 50 -d 60
 
-Exit codes: 0 valid run, 1 failed or INVALID run, 2 wrong usage, 130 interrupted.`;
+Exit codes: 0 valid run, 1 failed or INVALID run, or a scenario that is not passed, 2 wrong usage, 130 interrupted.`;
 
 function number(text: string): number {
   const value = Number(text.replaceAll("_", ""));

@@ -15,7 +15,7 @@ export interface LoadLoop extends CallListener {
 /** What a loop needs; `channels` are only used from `start` on. */
 export interface LoopParts {
   readonly channels: readonly Pick<Channel, "call">[];
-  readonly pool: Pick<RequestPool, "next">;
+  readonly pool: Pick<RequestPool, "next" | "examples">;
   readonly recorder: Recorder;
   readonly now: NowMicros;
   /** Called once, when the window is over and none of its requests is outstanding. */
@@ -31,11 +31,14 @@ export interface LoopParts {
 export class ClosedLoop implements LoadLoop {
   readonly #parts: LoopParts;
   readonly #sentMicros: Float64Array;
+  /** Of each caller's outstanding request. */
+  readonly #examples: Int32Array;
   #running = false;
 
   constructor(callers: number, parts: LoopParts) {
     this.#parts = parts;
     this.#sentMicros = new Float64Array(callers);
+    this.#examples = new Int32Array(callers);
   }
 
   start(): void {
@@ -58,7 +61,7 @@ export class ClosedLoop implements LoadLoop {
     const { recorder, now } = this.#parts;
     const at = now();
     const sent = this.#sentMicros[caller] as number;
-    recorder.answered(sent, sent, at, status, detail);
+    recorder.answered(sent, sent, at, status, detail, this.#examples[caller] as number);
     if (at >= recorder.window.toMicros) this.windowOver();
     if (this.#running) this.#send(caller, at);
   }
@@ -67,6 +70,8 @@ export class ClosedLoop implements LoadLoop {
     const { channels, pool, recorder } = this.#parts;
     this.#sentMicros[caller] = atMicros;
     recorder.sent(atMicros, atMicros);
-    (channels[caller % channels.length] as Pick<Channel, "call">).call(caller, pool.next());
+    const frame = pool.next();
+    this.#examples[caller] = pool.examples;
+    (channels[caller % channels.length] as Pick<Channel, "call">).call(caller, frame);
   }
 }

@@ -5,6 +5,7 @@ import { fileURLToPath } from "node:url";
 import { describe, expect, test, vi } from "vitest";
 import { type FakeServer, startFakeServer } from "../test/fake-server.ts";
 import { parseArgs } from "./arguments.ts";
+import type { LoadResult } from "./load-result.ts";
 
 // These tests start several processes each; a machine that is busy takes its time for that.
 vi.setConfig({ testTimeout: 180_000 });
@@ -86,6 +87,31 @@ describe("dlrm-loadgen", () => {
     child.kill("SIGKILL");
     expect(await gone).toBeGreaterThan(0);
     await server.close();
+  });
+
+  test("the scenario of MLPerf needs a rate, and no request size", async () => {
+    expect(parseArgs(["127.0.0.1:1", "--scenario", "mlperf-server"])).toEqual({ kind: "over", exitCode: 2 });
+    expect(parseArgs("127.0.0.1:1 --scenario mlperf-server --rate 9 -b 4".split(" "))).toEqual({
+      kind: "over",
+      exitCode: 2,
+    });
+    expect(parseArgs("127.0.0.1:1 --scenario mlperf-server --rate 9".split(" "))).toMatchObject({
+      options: { requestSize: "mlperf", mode: { kind: "open", offeredRps: 9 } },
+    });
+  });
+
+  test("a run in the scenario says whether it is passed, and ends by that", async () => {
+    const server = await startFakeServer(({ connection, streamId }) => connection.answer(streamId));
+    const args = "--scenario mlperf-server --rate 200 -d 0.3 -w 0 --processes 1 --connections 4".split(" ");
+    const { code, stdout, stderr } = await start(`127.0.0.1:${server.port}`, "--shape", shapeFile, ...args).ended;
+    await server.close();
+    const { examples, requests, scenario } = JSON.parse(stdout) as LoadResult;
+    expect(examples / 100).toBeGreaterThanOrEqual(requests);
+    expect(examples % 100).toBe(0);
+    expect(scenario).toMatchObject({ name: "mlperf-server", p99BoundMs: 60, samplesPerS: requests / 0.3 });
+    expect(code).toBe(scenario?.passed === true ? 0 : 1);
+    expect(stderr).toContain("open loop, 200 req/s, 100 to 700 examples a request, 4 connections, 1 processes");
+    expect(stderr).toContain(`scenario    mlperf-server: ${scenario?.passed === true ? "" : "NOT "}PASSED, `);
   });
 
   test("a run writes its result as JSON and says the main figures on stderr", async () => {

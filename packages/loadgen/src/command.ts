@@ -4,14 +4,16 @@ import { LoadError, messageOf } from "./load-error.ts";
 import type { LoadResult } from "./load-result.ts";
 import { fetchServerModel } from "./model-metadata.ts";
 import { formatMs, formatProgress } from "./progress-line.ts";
+import { largestExamples } from "./request-size.ts";
 import { runLoad } from "./run-load.ts";
+import type { ScenarioOutcome } from "./scenario.ts";
 
 /** Exit code after Ctrl-C, as a shell would give it. */
 export const INTERRUPTED = 130;
 
 /**
- * The `dlrm-loadgen` command. Returns its exit code: 0 after a valid run, 1 when the run failed or its verdict is
- * INVALID, 2 for wrong usage, 130 after Ctrl-C.
+ * The `dlrm-loadgen` command. Returns its exit code: 0 after a valid run, 1 when the run failed, its verdict is INVALID or its
+ * scenario is not passed, 2 for wrong usage, 130 after Ctrl-C.
  */
 export async function runCommand(argv: readonly string[]): Promise<number> {
   const args = parseArgs(argv);
@@ -27,10 +29,11 @@ export async function runCommand(argv: readonly string[]): Promise<number> {
     const server =
       args.shape === undefined ? await Promise.race([fetchServerModel(options), whenAborted(abort.signal)]) : undefined;
     const most = server?.maxExamplesPerRequest;
-    if (most !== undefined && options.requestSize > most) {
+    const largest = largestExamples(options.requestSize);
+    if (most !== undefined && largest > most) {
       throw new LoadError(
         "invalid_options",
-        `--request-size ${options.requestSize} is above the server's limit of ${most} examples`,
+        `requests of ${largest} examples are above the server's limit of ${most} (--request-size, --scenario)`,
       );
     }
     line.show("making requests and connections");
@@ -46,7 +49,7 @@ export async function runCommand(argv: readonly string[]): Promise<number> {
     const json = `${JSON.stringify(result, null, 2)}\n`;
     if (args.output === undefined) process.stdout.write(json);
     else writeFileSync(args.output, json);
-    return result.verdict.valid ? 0 : 1;
+    return result.verdict.valid && result.scenario?.passed !== false ? 0 : 1;
   } catch (error) {
     line.clear();
     if (error instanceof LoadError && error.code === "aborted") {
@@ -95,7 +98,7 @@ export function describeResult(result: LoadResult): string {
     `p50 ${formatMs(of.p50Ms)}  p90 ${formatMs(of.p90Ms)}  p99 ${formatMs(of.p99Ms)}  p99.9 ${formatMs(of.p999Ms)}  max ${formatMs(of.maxMs)}`;
   const failed = Object.entries(result.errors).map(([name, count]) => `${name} ${count}`);
   const lines = [
-    `${load}, ${settings.requestSize} examples a request, ${result.connections} connections, ${result.processes} processes`,
+    `${load}, ${settings.requestSize === "mlperf" ? "100 to 700" : settings.requestSize} examples a request, ${result.connections} connections, ${result.processes} processes`,
     `throughput  ${result.requestsPerS.toFixed(1)} req/s  ${result.examplesPerS.toFixed(1)} examples/s over ${result.elapsedS} s`,
     `latency     ${percentiles(latency)}`,
   ];
@@ -111,7 +114,14 @@ export function describeResult(result: LoadResult): string {
     `errors      ${failed.length === 0 ? "none" : failed.join(", ")}${result.errorSample === undefined ? "" : ` (first: ${result.errorSample})`}`,
     `client      ${(result.clientCpuFraction * 100).toFixed(0)} % of its CPU${perRequest}; CPUs ${result.cpus ?? "unknown"}${result.pinned ? " (held to them)" : ""}`,
     result.notPinnedReason === undefined ? "" : `            ${result.notPinnedReason}`,
+    `pool        ${result.poolRequests} requests, ${(result.poolBytes / 2 ** 20).toFixed(1)} MiB, cycled through`,
     result.verdict.valid ? "verdict     VALID" : `verdict     INVALID: ${result.verdict.reasons.join("; ")}`,
   );
+  if (result.scenario !== undefined) lines.push(describeScenario(result.scenario));
   return lines.filter((text) => text !== "").join("\n");
+}
+
+function describeScenario({ name, p99Ms, p99BoundMs, samplesPerS, passed, reason }: ScenarioOutcome): string {
+  const figures = `${samplesPerS.toFixed(1)} samples/s at p99 ${formatMs(p99Ms)} (bound ${p99BoundMs} ms)`;
+  return `scenario    ${name}: ${passed ? "PASSED" : "NOT PASSED"}, ${figures}${reason === undefined ? "" : `: ${reason}`}`;
 }

@@ -2,6 +2,7 @@ import type { IdDistribution } from "./id-distribution.ts";
 import type { LoadProgress } from "./load-progress.ts";
 import { LoadError } from "./load-error.ts";
 import { parseCpuList } from "./cpu-list.ts";
+import type { RequestSize } from "./request-size.ts";
 import type { TransportKind } from "./rpc-connection.ts";
 
 /** One categorical input of the model. */
@@ -37,8 +38,11 @@ export interface LoadOptions {
   readonly model?: string;
   /** Element type of ids on the wire. Default `int32`. */
   readonly idType?: "int32" | "int64";
-  /** Examples in one request, 1 to 65,536. */
-  readonly requestSize: number;
+  /**
+   * Examples in one request, 1 to 65,536; or `mlperf`: 100 to 700, 270 on average, as often each as in the trace that MLPerf
+   * publishes for its recommendation benchmark.
+   */
+  readonly requestSize: RequestSize;
   readonly mode: LoadMode;
   /** Persistent connections over all processes, at least `processes`. A closed loop opens no more than it has callers. Default 64. */
   readonly connections?: number;
@@ -114,7 +118,7 @@ function wrongNumbers(options: FilledLoadOptions): string[] {
   const { mode } = options;
   const problems = [
     integer("port", options.port, 1, 65_535),
-    integer("requestSize", options.requestSize, 1, 65_536),
+    options.requestSize === "mlperf" ? undefined : integer("requestSize", options.requestSize, 1, 65_536),
     integer("connections", options.connections, 1, 65_536),
     options.processes === undefined ? undefined : integer("processes", options.processes, 1, 1024),
     number("warmupS", options.warmupS, 0, 86_400),

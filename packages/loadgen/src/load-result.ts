@@ -1,6 +1,7 @@
 import { LatencyHistogram } from "./latency-histogram.ts";
 import type { FilledLoadOptions } from "./load-options.ts";
 import type { ShareReport } from "./load-share.ts";
+import { scenarioOutcome, type ScenarioOutcome } from "./scenario.ts";
 import type { Share } from "./share-plan.ts";
 import { judge, type LoadVerdict } from "./verdict.ts";
 
@@ -75,6 +76,8 @@ export interface LoadResult {
   /** Options with their defaults filled in. */
   readonly settings: FilledLoadOptions;
   readonly verdict: LoadVerdict;
+  /** Of Poisson arrivals of MLPerf's sample sizes. */
+  readonly scenario?: ScenarioOutcome;
 }
 
 /** What the parent knows of a run beside the reports of its processes. */
@@ -94,9 +97,10 @@ export interface RunFacts {
 /** Adds up the processes' reports; histograms are merged before anything is read from them. */
 export function combineReports(facts: RunFacts): LoadResult {
   const { options, shares, reports } = facts;
-  const { durationS, requestSize } = options;
+  const { durationS } = options;
   const sum = (value: (report: ShareReport) => number): number => reports.reduce((total, r) => total + value(r), 0);
   const requests = sum((report) => report.completed);
+  const examples = sum((report) => report.completedExamples);
   const sendLag = LatencyHistogram.merge(reports.map((report) => report.sendLag));
   const errors: Record<string, number> = {};
   for (const report of reports) {
@@ -107,9 +111,9 @@ export function combineReports(facts: RunFacts): LoadResult {
   const cpuShare = sum((report) => (report.cpuElapsedMicros > 0 ? report.cpuMicros / report.cpuElapsedMicros : 0));
   const measured = {
     requests,
-    examples: requests * requestSize,
+    examples,
     elapsedS: durationS,
-    examplesPerS: (requests * requestSize) / durationS,
+    examplesPerS: examples / durationS,
     requestsPerS: requests / durationS,
     latency: summarize(LatencyHistogram.merge(reports.map((report) => report.latency))),
     latencyFromSend: summarize(LatencyHistogram.merge(reports.map((report) => report.latencyFromSend))),
@@ -138,7 +142,9 @@ export function combineReports(facts: RunFacts): LoadResult {
     ...(facts.notPinnedReason === undefined ? {} : { notPinnedReason: facts.notPinnedReason }),
     settings: options,
   };
-  return { ...measured, verdict: judge(measured) };
+  const verdict = judge(measured);
+  const scenario = scenarioOutcome(options, { ...measured, valid: verdict.valid });
+  return { ...measured, verdict, ...(scenario === undefined ? {} : { scenario }) };
 }
 
 function summarize(histogram: LatencyHistogram): LatencySummary {

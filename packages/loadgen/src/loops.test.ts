@@ -16,7 +16,7 @@ class Bench {
       channels: Array.from({ length: channels }, (_, channel) => ({
         call: (token: number) => void this.calls.push({ channel, token, atMicros: this.nowMicros }),
       })),
-      pool: { next: () => new Uint8Array(5) },
+      pool: { next: () => new Uint8Array(5), examples: 3 },
       recorder,
       now: this.now,
       onFinished: () => void this.finished++,
@@ -66,7 +66,15 @@ describe("ClosedLoop", () => {
     expect(bench.finished).toBe(1);
     expect(bench.calls).toHaveLength(5);
     const result = recorder.result();
-    expect(result).toMatchObject({ completed: 3, intended: 3, errors: {}, dropped: 0, late: 0, unanswered: 0 });
+    expect(result).toMatchObject({
+      completed: 3,
+      completedExamples: 9,
+      intended: 3,
+      errors: {},
+      dropped: 0,
+      late: 0,
+      unanswered: 0,
+    });
     const latency = read(result.latency);
     expect([latency.count, latency.percentileMicros(1), latency.percentileMicros(50), latency.maxMicros]).toEqual([
       3, 300, 500, 800,

@@ -20,6 +20,7 @@ export class OpenLoop implements LoadLoop {
   readonly #options: OpenLoopOptions;
   readonly #intendedMicros: Float64Array;
   readonly #sentMicros: Float64Array;
+  readonly #examples: Int32Array;
   /** Numbers of requests that are not outstanding; a request's number is its token. */
   readonly #free: Int32Array;
   #freeCount: number;
@@ -33,6 +34,7 @@ export class OpenLoop implements LoadLoop {
     const { maxInFlight } = options;
     this.#intendedMicros = new Float64Array(maxInFlight);
     this.#sentMicros = new Float64Array(maxInFlight);
+    this.#examples = new Int32Array(maxInFlight);
     this.#free = Int32Array.from({ length: maxInFlight }, (_, i) => maxInFlight - 1 - i);
     this.#freeCount = maxInFlight;
   }
@@ -55,7 +57,9 @@ export class OpenLoop implements LoadLoop {
     if (!this.#running) return;
     const { recorder, now } = this.#parts;
     this.#free[this.#freeCount++] = token;
-    recorder.answered(this.#intendedMicros[token] as number, this.#sentMicros[token] as number, now(), status, detail);
+    const intended = this.#intendedMicros[token] as number;
+    const sent = this.#sentMicros[token] as number;
+    recorder.answered(intended, sent, now(), status, detail, this.#examples[token] as number);
     this.#finishIfOver();
   }
 
@@ -73,7 +77,9 @@ export class OpenLoop implements LoadLoop {
       this.#intendedMicros[token] = intended;
       this.#sentMicros[token] = at;
       recorder.sent(intended, at);
-      (channels[this.#nextChannel] as Pick<Channel, "call">).call(token, pool.next());
+      const frame = pool.next();
+      this.#examples[token] = pool.examples;
+      (channels[this.#nextChannel] as Pick<Channel, "call">).call(token, frame);
       this.#nextChannel = (this.#nextChannel + 1) % channels.length;
       at = now();
     }

@@ -12,6 +12,8 @@ export interface MeasuredWindow {
 export interface ShareResult {
   /** Answers with status OK that came inside the window. */
   completed: number;
+  /** Examples of those. */
+  completedExamples: number;
   /** Requests whose intended send time lies in the window, those dropped included. */
   intended: number;
   latency: string;
@@ -41,6 +43,7 @@ export class Recorder {
   readonly #errors = new Map<string, number>();
   #errorSample: string | undefined;
   #completed = 0;
+  #completedExamples = 0;
   #intended = 0;
   #dropped = 0;
   #late = 0;
@@ -81,12 +84,23 @@ export class Recorder {
     this.#dropped++;
   }
 
-  answered(intendedMicros: number, sentMicros: number, nowMicros: number, status: number, detail: string): void {
+  /** @param examples of the request. */
+  answered(
+    intendedMicros: number,
+    sentMicros: number,
+    nowMicros: number,
+    status: number,
+    detail: string,
+    examples: number,
+  ): void {
     const ok = status === GrpcStatus.ok;
     if (ok) {
       this.answersOk++;
       this.live.record(nowMicros - intendedMicros);
-      if (nowMicros >= this.window.fromMicros && nowMicros < this.window.toMicros) this.#completed++;
+      if (nowMicros >= this.window.fromMicros && nowMicros < this.window.toMicros) {
+        this.#completed++;
+        this.#completedExamples += examples;
+      }
     } else {
       this.answersFailed++;
     }
@@ -117,6 +131,7 @@ export class Recorder {
     const latency = this.#latency.encode();
     return {
       completed: this.#completed,
+      completedExamples: this.#completedExamples,
       intended: this.#intended,
       latency,
       latencyFromSend: this.#latencyFromSend?.encode() ?? latency,

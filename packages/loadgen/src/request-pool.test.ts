@@ -62,6 +62,19 @@ describe("buildRequestPool", () => {
     expect(pool.next()).toBe(first);
   });
 
+  test("a mixed pool has MLPerf's sizes, and says of each request how many examples it has", () => {
+    const pool = buildRequestPool({ ...options, requestSize: "mlperf", poolExamples: 1 });
+    expect(pool.requests).toBe(200);
+    const sizes: number[] = [];
+    for (let i = 0; i < pool.requests; i++) {
+      const request = fromBinary(PredictRequestSchema, pool.next().subarray(5));
+      expect(request.inputs["dense"]?.shape).toEqual([BigInt(pool.examples), 13n]);
+      sizes.push(pool.examples);
+    }
+    expect(sizes.reduce((sum, size) => sum + size, 0)).toBe(200 * 270);
+    expect([Math.min(...sizes), Math.max(...sizes)]).toEqual([100, 700]);
+  });
+
   test("ids can be int64", () => {
     const [request] = decodeAll(buildRequestPool({ ...options, idType: "int64", poolExamples: 1 }));
     const [small] = decodeAll(buildRequestPool({ ...options, poolExamples: 1 }));

@@ -4,6 +4,7 @@ import { grpcFrame } from "./grpc-frame.ts";
 import { idSampler, type IdDistribution, type IdSampler } from "./id-distribution.ts";
 import type { ModelShape } from "./load-options.ts";
 import { Random } from "./random.ts";
+import { examplesOf, meanExamples, type RequestSize, REQUESTS_A_BLOCK } from "./request-size.ts";
 
 /** Fewest requests of a pool: fewer, and what is measured is the server's cache. */
 const MIN_REQUESTS = 64;
@@ -12,7 +13,7 @@ export interface RequestPoolOptions {
   readonly shape: ModelShape;
   readonly model: string;
   readonly idType: "int32" | "int64";
-  readonly requestSize: number;
+  readonly requestSize: RequestSize;
   readonly idDistribution: IdDistribution;
   readonly seed: number;
   /** Examples of all pools of a run together. */
@@ -25,12 +26,17 @@ export interface RequestPoolOptions {
 /** Requests encoded before the run, as whole gRPC frames, cycled through. */
 export class RequestPool {
   readonly #frames: readonly Uint8Array[];
+  readonly #examples: readonly number[];
   #next = 0;
+  /** Examples of the request that `next` gave last. */
+  examples = 0;
   /** Memory of all frames. */
   readonly bytes: number;
 
-  constructor(frames: readonly Uint8Array[]) {
+  /** @param examples of each frame. */
+  constructor(frames: readonly Uint8Array[], examples: readonly number[]) {
     this.#frames = frames;
+    this.#examples = examples;
     this.bytes = frames.reduce((sum, frame) => sum + frame.length, 0);
   }
 
@@ -40,6 +46,7 @@ export class RequestPool {
 
   next(): Uint8Array {
     const frame = this.#frames[this.#next] as Uint8Array;
+    this.examples = this.#examples[this.#next] as number;
     this.#next = this.#next + 1 === this.#frames.length ? 0 : this.#next + 1;
     return frame;
   }
@@ -48,17 +55,30 @@ export class RequestPool {
 /** Makes the pool of one load process. Request number r depends on the seed and r alone. */
 export function buildRequestPool(options: RequestPoolOptions): RequestPool {
   const { poolExamples, requestSize, parts, part } = options;
-  const requests = Math.max(MIN_REQUESTS, Math.ceil(poolExamples / requestSize / parts));
+  // A mixed load has every size in its share.
+  const fewest = requestSize === "mlperf" ? 2 * REQUESTS_A_BLOCK : MIN_REQUESTS;
+  const requests = Math.max(fewest, Math.ceil(poolExamples / meanExamples(requestSize) / parts));
+  const sizeOf = examplesOf(requestSize, options.seed);
   const samplers = options.shape.features.map((feature, i) =>
     idSampler(options.idDistribution, feature.vocabularySize, i),
   );
   const frames: Uint8Array[] = [];
-  for (let i = 0; i < requests; i++) frames.push(encodeRequest(options, samplers, part + i * parts));
-  return new RequestPool(frames);
+  const examples: number[] = [];
+  for (let i = 0; i < requests; i++) {
+    const request = part + i * parts;
+    examples.push(sizeOf(request));
+    frames.push(encodeRequest(options, samplers, request, sizeOf(request)));
+  }
+  return new RequestPool(frames, examples);
 }
 
-function encodeRequest(options: RequestPoolOptions, samplers: readonly IdSampler[], request: number): Uint8Array {
-  const { shape, requestSize, model } = options;
+function encodeRequest(
+  options: RequestPoolOptions,
+  samplers: readonly IdSampler[],
+  request: number,
+  requestSize: number,
+): Uint8Array {
+  const { shape, model } = options;
   const random = new Random(options.seed, request);
   const inputs: Record<string, HostBuffer> = {};
   if (shape.denseFeatures > 0) {

@@ -8,6 +8,7 @@ import type { LoadProgress } from "./load-progress.ts";
 import { combineReports, type LoadResult } from "./load-result.ts";
 import type { ShareProgress } from "./load-share.ts";
 import { nowMicros } from "./monotonic-clock.ts";
+import { meanExamples } from "./request-size.ts";
 import { planShares } from "./share-plan.ts";
 
 /** From the order to start until load begins: time for the order to reach every process. */
@@ -145,7 +146,7 @@ class ProgressSum {
       elapsedS,
       leftS: Math.max(0, warmupS + durationS - elapsedS),
       requestsPerS,
-      examplesPerS: requestsPerS * requestSize,
+      examplesPerS: requestsPerS * meanExamples(requestSize),
       p50Ms: toMs(livePercentileMicros(latency, 50)),
       p99Ms: toMs(livePercentileMicros(latency, 99)),
       errors: round.reduce((sum, part) => sum + part.failed, 0),
