@@ -6,12 +6,12 @@ import path from "node:path";
 import { performance } from "node:perf_hooks";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { allocateTensor, openDevice, type Device, type PjrtSpec } from "@dlrm/accelerator";
+import { allocateTensor, openDevice, type PjrtSpec } from "@dlrm/accelerator";
 import { loadPjrtNative } from "../src/pjrt-native.ts";
 import { TEST_PLUGINS, whatIsMissing } from "../test/test-plugins.ts";
 import { figure, type Figure } from "./figures.ts";
 
-// PJRT on XLA's CPU plugin of the newest API: what a call costs from Node and from C++, and the dense network here and in JAX.
+// PJRT on XLA's CPU plugin of the newest API: what a call costs from Node and from C++.
 
 const ROUNDS = 5;
 const CLIENT = fileURLToPath(new URL("../native/target/pjrt-client", import.meta.url));
@@ -20,55 +20,6 @@ const CLIENT = fileURLToPath(new URL("../native/target/pjrt-client", import.meta
 const TRIVIAL =
   "module @trivial { func.func public @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {\n" +
   "  %0 = stablehlo.add %x, %x : tensor<2x3xf32>\n  return %0 : tensor<2x3xf32> } }\n";
-
-const BATCH = 128;
-/** The matrix products of DLRM-DCNv2's dense network, as one chain: [inputs, outputs] of each. */
-const LAYERS: readonly (readonly [number, number])[] = [
-  [3456, 512],
-  [512, 3456],
-  [3456, 512],
-  [512, 3456],
-  [3456, 512],
-  [512, 3456],
-  [3456, 1024],
-  [1024, 1024],
-  [1024, 512],
-  [512, 256],
-  [256, 1],
-];
-
-function chainProgram(batch: number): string {
-  const type = (...shape: number[]): string => `tensor<${[...shape, "f32"].join("x")}>`;
-  const lines: string[] = [];
-  let x = "%x";
-  for (const [i, [inputs, outputs]] of LAYERS.entries()) {
-    const types = `(${type(batch, inputs)}, ${type(inputs, outputs)}) -> ${type(batch, outputs)}`;
-    lines.push(`%d${i} = stablehlo.dot_general ${x}, %w${i}, contracting_dims = [1] x [0] : ${types}`);
-    lines.push(`%y${i} = stablehlo.tanh %d${i} : ${type(batch, outputs)}`);
-    x = `%y${i}`;
-  }
-  const weights = LAYERS.map(([inputs, outputs], i) => `%w${i}: ${type(inputs, outputs)}`);
-  const head = `func.func public @main(%x: ${type(batch, LAYERS[0]![0])}, ${weights.join(", ")}) -> ${type(batch, 1)}`;
-  return `module @chain { ${head} {\n  ${lines.join("\n  ")}\n  return ${x} : ${type(batch, 1)} } }\n`;
-}
-
-/** The same chain in JAX: a line of microseconds a call for each line it reads. */
-const JAX_PROGRAM = `
-import sys, time, jax, jax.numpy as jnp, numpy as np
-layers = ${JSON.stringify(LAYERS)}
-weights = [jnp.full(shape, 1 / shape[0], jnp.float32) for shape in layers]
-@jax.jit
-def chain(x, weights):
-    for w in weights:
-        x = jnp.tanh(x @ w)
-    return x
-x = np.ones((${BATCH}, 3456), np.float32)
-for _ in range(3): np.asarray(chain(x, weights))
-for _ in range(${ROUNDS}):
-    began = time.perf_counter()
-    for _ in range(10): np.asarray(chain(x, weights))
-    print((time.perf_counter() - began) * 1e5, flush=True)
-`;
 
 async function microsOf(calls: number, call: () => unknown): Promise<number> {
   const began = performance.now();
@@ -118,33 +69,6 @@ async function callCost(pluginPath: string, folder: string, calls: number): Prom
   ];
 }
 
-/** The chain at a batch of 128 on one core, here and by `jax.jit`, one after the other. */
-async function chainCost(pluginPath: string): Promise<Figure[]> {
-  const device: Device = await openDevice({
-    ...specOf(pluginPath),
-    program: chainProgram,
-    buckets: [BATCH],
-    inputs: [{ name: "x", width: [LAYERS[0]![0]] }],
-    outputs: [{ name: "y", width: [1] }],
-    weights: LAYERS.map(([inputs, outputs]) => new Float32Array(inputs * outputs).fill(1 / inputs)),
-  });
-  const [x, y] = [allocateTensor(BATCH * LAYERS[0]![0]).fill(1), allocateTensor(BATCH)];
-  const here: number[] = [];
-  for (let round = 0; round < ROUNDS; round++) here.push(await microsOf(10, () => device.execute(BATCH, { x }, { y })));
-  await device.close();
-  const figures = [figure("pjrt_b128_micros", "µs", here)];
-  const python = process.env["DLRM_PYTHON"];
-  if (!python) {
-    console.error("pjrt_b128_vs_jax: not measured, needs DLRM_PYTHON, an interpreter with JAX");
-    return figures;
-  }
-  const env = { ...process.env, PJRT_NPROC: "1", JAX_PLATFORMS: "cpu" };
-  const { stdout } = await promisify(execFile)(python, ["-c", JAX_PROGRAM], { env });
-  const jax = stdout.trim().split("\n").map(Number);
-  const ratios = here.map((micros, round) => micros / jax[round]!);
-  return [...figures, figure("pjrt_b128_vs_jax", "ratio of call times", ratios)];
-}
-
 /** No figures, and a line that says why, where there is no plugin. */
 export async function pjrtFigures(calls: number): Promise<Figure[]> {
   const plugin = TEST_PLUGINS.at(-1)!;
@@ -155,7 +79,7 @@ export async function pjrtFigures(calls: number): Promise<Figure[]> {
   }
   const folder = await mkdtemp(path.join(tmpdir(), "dlrm-pjrt-bench-"));
   try {
-    return [...(await callCost(plugin.pluginPath, folder, calls)), ...(await chainCost(plugin.pluginPath))];
+    return await callCost(plugin.pluginPath, folder, calls);
   } finally {
     await rm(folder, { recursive: true });
   }

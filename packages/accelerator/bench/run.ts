@@ -7,14 +7,22 @@ import { openDevice, type Device, type SharedFloat32Array } from "@dlrm/accelera
 import * as ort from "onnxruntime-node";
 import { encodeOnnx } from "../test/onnx-fixture.ts";
 import { denseNetwork } from "./dense-network.ts";
+import { denseNetworkFigures } from "./dense-network-devices.ts";
 import { pjrtFigures } from "./pjrt.ts";
 import { figure, writeFigures, type Figure } from "./figures.ts";
 
 // What a call costs beyond the network itself, whether the caller's loop stays free, and whether anything leaks.
 
 const { values } = parseArgs({
-  options: { cycles: { type: "string", default: "1000" }, calls: { type: "string", default: "2000" } },
+  options: {
+    cycles: { type: "string", default: "1000" },
+    calls: { type: "string", default: "2000" },
+    // `call`, `loop`, `leak`, `int8`, `pjrt`, `network`: only these.
+    only: { type: "string", default: "" },
+  },
 });
+const only = values.only === "" ? [] : values.only.split(",");
+const wanted = (part: string): boolean => only.length === 0 || only.includes(part);
 const cycles = Number(values.cycles);
 const calls = Number(values.calls);
 const ROUNDS = 5;
@@ -128,7 +136,6 @@ async function delayP99Ms(work: () => Promise<void>): Promise<number> {
 
 /** How late the caller's event loop is while its device runs batches of 1,024, and while nothing runs. */
 async function eventLoopDelay(modelPath: string): Promise<Figure[]> {
-  await writeFile(modelPath, encodeOnnx(denseNetwork([256, 128, 32])));
   const device = await openDevice({ kind: "onnxruntime", modelPath, buckets: [1024], numThreads: 1 });
   const { inputs, outputs } = makeBatch(1024);
   const running: number[] = [];
@@ -192,19 +199,23 @@ try {
   const small = path.join(folder, "small.onnx");
   const large = path.join(folder, "large.onnx");
   await writeFile(small, encodeOnnx(denseNetwork([16])));
-  const figures = [
-    // First, while this process is small: memory that an earlier case gave back would hide what these leave.
-    ...(await leak("simulated", () => openDevice({ ...simulated, buckets: [1] }))),
-    ...(await leak("onnxruntime", () =>
-      openDevice({ kind: "onnxruntime", modelPath: small, buckets: [1], numThreads: 1 }),
-    )),
-    ...(await callOverhead()),
-    ...(await onnxRuntimeOverhead(small)),
-    ...(await simulatedAccuracy()),
-    ...(await eventLoopDelay(large)),
-    ...(await int8Speed(large)),
-    ...(await pjrtFigures(calls)),
-  ];
+  await writeFile(large, encodeOnnx(denseNetwork([256, 128, 32])));
+  const figures: Figure[] = [];
+  const add = async (part: string, measure: () => Promise<Figure[]>): Promise<void> => {
+    if (wanted(part)) figures.push(...(await measure()));
+  };
+  // First, while this process is small: memory that an earlier case gave back would hide what these leave.
+  await add("leak", () => leak("simulated", () => openDevice({ ...simulated, buckets: [1] })));
+  await add("leak", () =>
+    leak("onnxruntime", () => openDevice({ kind: "onnxruntime", modelPath: small, buckets: [1], numThreads: 1 })),
+  );
+  await add("call", callOverhead);
+  await add("call", () => onnxRuntimeOverhead(small));
+  await add("call", simulatedAccuracy);
+  await add("loop", () => eventLoopDelay(large));
+  await add("int8", () => int8Speed(large));
+  await add("pjrt", () => pjrtFigures(calls));
+  await add("network", denseNetworkFigures);
   console.error(`written: ${await writeFigures(figures)}`);
 } finally {
   await rm(folder, { recursive: true });

@@ -18,7 +18,19 @@ export interface Backend<Tensor> {
   run(bucket: number, inputs: readonly Tensor[], outputs: readonly Tensor[]): void | Promise<void>;
   /** Prepares a bucket: `run`, or as much of it as makes the next run as fast as any. */
   warm(bucket: number, inputs: readonly Tensor[], outputs: readonly Tensor[]): void | Promise<void>;
+  /** For devices that take the next batch while one runs; without it, each waits for the one before. */
+  readonly pipeline?: Pipeline<Tensor>;
   close(): Promise<void>;
+}
+
+/** `run` in two halves. Calls that are begun are ended in the same order, and their memory is the device's in between. */
+export interface Pipeline<Tensor> {
+  /** Most calls begun and not ended. */
+  readonly depth: number;
+  /** Throws what `run` would; then the call has not begun. */
+  begin(bucket: number, inputs: readonly Tensor[], outputs: readonly Tensor[]): void;
+  /** Blocks until the oldest call, which is of this bucket, is done. Throws what `run` would. */
+  end(bucket: number): void;
 }
 
 /** Two counts in memory that both threads see: inputs read in place, and inputs copied. */

@@ -131,9 +131,9 @@ export class CallRing {
     return Atomics.load(this.#words, BELL);
   }
 
-  /** Blocks the thread until the bell is no longer `heard`. */
-  waitForBell(heard: number): void {
-    Atomics.wait(this.#words, BELL, heard);
+  /** Blocks the thread until the bell is no longer `heard`, or for `timeoutMs`. */
+  waitForBell(heard: number, timeoutMs?: number): void {
+    Atomics.wait(this.#words, BELL, heard, timeoutMs);
   }
 
   get letters(): number {

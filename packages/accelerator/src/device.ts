@@ -74,7 +74,7 @@ export interface PrecisionReport {
   readonly quantizedWeights: number;
   /**
    * Differences of the outputs to those of the same model in float32, on one batch of `rows` examples whose inputs are uniform
-   * in ±1. Your own inputs may differ: compare with them before you serve. Absent for float32.
+   * in ±0.5. Your own inputs may differ: compare with them before you serve. Absent for float32.
    */
   readonly error?: { readonly maxAbs: number; readonly meanAbs: number; readonly rows: number };
 }
@@ -101,6 +101,8 @@ export interface Device {
   readonly outputs: readonly TensorSpec[];
   readonly warmUp: WarmUpReport;
   readonly precision: PrecisionReport;
+  /** Batches the device works on at one time: more than 1 where the next one's inputs go to it while one runs. */
+  readonly maxInFlight: number;
   readonly stats: DeviceStats;
   /** Resolves, with what its calls reject with, if the device is lost for good. A device that is closed never is. */
   readonly lost: Promise<AcceleratorError>;

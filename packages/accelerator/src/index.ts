@@ -1,5 +1,7 @@
 export { findPjrtPlugin } from "./find-plugin.ts";
 export type { FindPluginOptions, FoundPlugin } from "./find-plugin.ts";
+export { findPjrtDevice } from "./pjrt-probe.ts";
+export type { FoundPjrtDevice } from "./pjrt-probe.ts";
 export { openDevice } from "./open-device.ts";
 export { allocateTensor } from "./allocate-tensor.ts";
 export { AcceleratorError } from "./errors.ts";

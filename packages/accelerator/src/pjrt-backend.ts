@@ -1,7 +1,7 @@
 import { readFileSync, realpathSync, statSync } from "node:fs";
 import { cpus } from "node:os";
 import { roundToBfloat16, toBfloat16 } from "./bfloat16-program.ts";
-import { rowLength, type Backend, type InputTransferCounts } from "./backend.ts";
+import { rowLength, type Backend, type InputTransferCounts, type Pipeline } from "./backend.ts";
 import type { PrecisionReport, SharedFloat32Array, TensorSpec } from "./device.ts";
 import { AcceleratorError } from "./errors.ts";
 import { ExecutableCache } from "./executable-cache.ts";
@@ -28,6 +28,7 @@ export class PjrtBackend implements Backend<SharedFloat32Array> {
   readonly outputs: readonly TensorSpec[];
   readonly precision: PrecisionReport;
   readonly inputTransfers: InputTransferCounts = new BigInt64Array(new SharedArrayBuffer(16));
+  readonly pipeline?: Pipeline<SharedFloat32Array>;
   readonly #native: PjrtNative;
   readonly #client: PjrtClient;
   readonly #executables: ReadonlyMap<number, PjrtExecutable>;
@@ -77,6 +78,16 @@ export class PjrtBackend implements Backend<SharedFloat32Array> {
     this.name = `PJRT ${platformName}${kind} (API ${apiVersion}${rounded})`;
     this.inputs = settings.inputs;
     this.outputs = settings.outputs;
+    // A CPU has nothing to transfer: two programs at a time would only take the cores from each other.
+    const depth = settings.maxInFlight ?? (platformName === "cpu" ? 1 : 2);
+    if (depth > 1) {
+      this.pipeline = {
+        depth,
+        begin: (bucket, inputs, outputs) =>
+          this.#tried(() => this.#native.begin(this.#executables.get(bucket)!, inputs, outputs)),
+        end: (bucket) => this.#count(this.#tried(() => this.#native.end(this.#executables.get(bucket)!))),
+      };
+    }
   }
 
   wrap(_spec: TensorSpec, _bucket: number, view: SharedFloat32Array): SharedFloat32Array {
@@ -84,15 +95,21 @@ export class PjrtBackend implements Backend<SharedFloat32Array> {
   }
 
   run(bucket: number, inputs: readonly SharedFloat32Array[], outputs: readonly SharedFloat32Array[]): void {
-    let inPlace: number;
+    this.#count(this.#tried(() => this.#native.run(this.#executables.get(bucket)!, inputs, outputs)));
+  }
+
+  #tried<Result>(call: () => Result): Result {
     try {
-      inPlace = this.#native.run(this.#executables.get(bucket)!, inputs, outputs);
+      return call();
     } catch (error) {
       throw fromPjrtError(error, "run_failed", `${this.name} failed`);
     }
+  }
+
+  #count(inPlace: number): void {
     // This thread is the only one that writes them.
     this.inputTransfers[IN_PLACE]! += BigInt(inPlace);
-    this.inputTransfers[COPIED]! += BigInt(inputs.length - inPlace);
+    this.inputTransfers[COPIED]! += BigInt(this.inputs.length - inPlace);
   }
 
   warm(bucket: number, inputs: readonly SharedFloat32Array[], outputs: readonly SharedFloat32Array[]): void {

@@ -20,6 +20,14 @@ export interface PjrtClientDescription {
   readonly attributes: Readonly<Record<string, string>>;
 }
 
+export interface PjrtLiveObjects {
+  readonly clients: number;
+  readonly executables: number;
+  /** Weights, inputs and results. */
+  readonly buffers: number;
+  readonly events: number;
+}
+
 /** The binding's exports (see `native/pjrt/binding.cc`). What they throw has a `code`: the binding's, or PJRT's in lower case. */
 export interface PjrtNative {
   readonly BINDING_VERSION: number;
@@ -44,6 +52,12 @@ export interface PjrtNative {
   ): void;
   /** Blocks until the outputs are written. Returns how many inputs the device read in place. */
   run(executable: PjrtExecutable, inputs: readonly Float32Array[], outputs: readonly Float32Array[]): number;
+  /** Starts a call and does not wait. The tensors must stay reachable, and are the device's, until the call has ended. */
+  begin(executable: PjrtExecutable, inputs: readonly Float32Array[], outputs: readonly Float32Array[]): void;
+  /** Blocks until the oldest call that was begun is done. Returns what `run` does. */
+  end(executable: PjrtExecutable): number;
+  /** What this process, with all its threads, has of plugins and has not given back. */
+  liveObjects(): PjrtLiveObjects;
   free(handle: PjrtClient | PjrtExecutable | PjrtBuffer): void;
 }
 
@@ -53,7 +67,7 @@ export type PjrtNativeResult =
   | { readonly whyNot: string; readonly causes: readonly Error[] };
 
 /** The version of the binding these sources are written for. */
-const BINDING_VERSION = 1;
+const BINDING_VERSION = 2;
 
 /** `linux-x64-gnu`, `linux-arm64-musl`, `darwin-arm64`, … */
 export function platformName(): string {

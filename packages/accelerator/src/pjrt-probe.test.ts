@@ -1,10 +1,11 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { spawnSync } from "node:child_process";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { TEST_PLUGINS, whatIsMissing } from "../test/test-plugins.ts";
 import { loadPjrtNative } from "./pjrt-native.ts";
-import { probePjrtPlugin } from "./pjrt-probe.ts";
+import { defaultProbeTimeoutMs, findPjrtDevice, probePjrtPlugin } from "./pjrt-probe.ts";
 
 const missing = [
   ...("whyNot" in loadPjrtNative() ? ["the PJRT binding (node native/build.mts)"] : []),
@@ -30,6 +31,7 @@ async function pluginOf(
   await writeFile(
     source,
     `#include "${HEADER}"
+     #include <signal.h>
      #include <stdlib.h>
      #include <unistd.h>
      static PJRT_Error* initialize(PJRT_Plugin_Initialize_Args* args) { ${initialize} }
@@ -51,7 +53,7 @@ function ask(pluginPath: string, options: { timeoutMs?: number; signal?: AbortSi
   return probePjrtPlugin({ pluginPath, createOptions: {}, environment: {} }, { timeoutMs: 60_000, ...options });
 }
 
-describe("asking a plugin in a child process", () => {
+describe.concurrent("asking a plugin in a child process", () => {
   test.skipIf(missing !== "")(`one that blocks is given up when the time is over${because}`, async () => {
     const plugin = await pluginOf("blocks", {
       initialize: 'write(2, "asking the metadata server\\n", 27); for (;;) pause();',
@@ -75,6 +77,14 @@ describe("asking a plugin in a child process", () => {
       });
     },
   );
+
+  test.skipIf(missing !== "")(`one that is killed ends only the child${because}`, async () => {
+    const plugin = await pluginOf("killed", { initialize: "kill(getpid(), SIGKILL); return 0;" });
+    await expect(ask(plugin)).rejects.toMatchObject({
+      code: "provider_unavailable",
+      message: `${plugin} ended its process: it was ended by SIGKILL`,
+    });
+  });
 
   test.skipIf(missing !== "")(`one that blocks is given up when the signal says so${because}`, async () => {
     const plugin = await pluginOf("waits", { initialize: "for (;;) pause();" });
@@ -115,4 +125,22 @@ describe("asking a plugin in a child process", () => {
       message: `can't open a device of ${library}.1: no file ${library}.1`,
     });
   });
+});
+
+test("libtpu on a machine without a TPU has less than five seconds, other plugins and machines a minute", () => {
+  expect(defaultProbeTimeoutMs("/packages/libtpu/libtpu.so", () => [])).toBe(4500);
+  expect(defaultProbeTimeoutMs("/packages/libtpu/libtpu.so", () => ["0x006f"])).toBe(60_000);
+  expect(defaultProbeTimeoutMs("/packages/xla_cuda_plugin.so", () => [])).toBe(60_000);
+});
+
+describe.each(TEST_PLUGINS)("$name", (plugin) => {
+  const lacking = whatIsMissing(plugin);
+  test.skipIf(lacking !== undefined)(
+    `says what its device is, and does not stay in this process${lacking === undefined ? "" : ` (skipped: needs ${lacking})`}`,
+    async () => {
+      const found = await findPjrtDevice(plugin.pluginPath);
+      expect(found).toMatchObject({ platform: "cpu", deviceKind: "cpu", apiVersion: plugin.apiVersion });
+      expect(await readFile("/proc/self/maps", "utf8")).not.toContain(plugin.pluginPath);
+    },
+  );
 });

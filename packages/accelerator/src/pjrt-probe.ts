@@ -1,8 +1,11 @@
 import { fork } from "node:child_process";
+import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { AcceleratorError } from "./errors.ts";
 import { fromPjrtError, requirePjrtNative } from "./pjrt-error.ts";
 import type { CreateOptions, PjrtClientDescription } from "./pjrt-native.ts";
+import { isTpuPlugin, pluginEnvironment } from "./plugin-environment.ts";
+import { readTpuChips } from "./tpu-topology.ts";
 
 /** What a plugin is asked with. */
 export interface PluginQuestion {
@@ -22,6 +25,14 @@ const CHILD_FILE: string = fileURLToPath(
 );
 
 const MAX_STDERR_LENGTH = 8192;
+
+const PROBE_TIMEOUT_MS = 60_000;
+const NO_CHIP_PROBE_TIMEOUT_MS = 4_500;
+
+/** How long a plugin may take to find its device, milliseconds: less for libtpu where no TPU is to be seen. */
+export function defaultProbeTimeoutMs(pluginPath: string, tpuChips: () => readonly string[] = readTpuChips): number {
+  return isTpuPlugin(pluginPath) && tpuChips().length === 0 ? NO_CHIP_PROBE_TIMEOUT_MS : PROBE_TIMEOUT_MS;
+}
 
 /** Questions that were answered with a device, in this process. */
 const answered: Map<string, PjrtClientDescription> = new Map();
@@ -49,6 +60,33 @@ export async function probePjrtPlugin(question: PluginQuestion, options: ProbeOp
   }
   answered.set(asked, answer.description);
   return answer.description;
+}
+
+/** What `findPjrtDevice` found. */
+export interface FoundPjrtDevice {
+  /** `cpu`, `cuda`, `tpu`, … */
+  readonly platform: string;
+  /** Of the first device: `TPU v6e`, … */
+  readonly deviceKind: string;
+  /** How many the plugin has. */
+  readonly devices: number;
+  /** Of the plugin, `0.81` or later. */
+  readonly apiVersion: string;
+}
+
+/**
+ * Asks a plugin for its devices, in a child process: neither is the plugin loaded here, nor is a device held afterwards.
+ * `timeoutMs` is 60,000 by default, but 4,500 for libtpu on a machine without a TPU. Rejects with `not_installed`,
+ * `plugin_not_found`, `plugin_invalid` or `provider_unavailable`.
+ */
+export async function findPjrtDevice(
+  pluginPath: string,
+  { timeoutMs = defaultProbeTimeoutMs(pluginPath), signal }: { timeoutMs?: number; signal?: AbortSignal } = {},
+): Promise<FoundPjrtDevice> {
+  const file = path.resolve(pluginPath);
+  const question = { pluginPath: file, createOptions: {}, environment: pluginEnvironment(file, undefined) };
+  const { platformName, deviceKind, devices, apiVersion } = await probePjrtPlugin(question, { timeoutMs, signal });
+  return { platform: platformName, deviceKind, devices, apiVersion };
 }
 
 /** Options as they cross to the child: JSON has no bigints. */

@@ -3,8 +3,9 @@ import { Problems, checkCommon, checkTensorSpecs, isPositiveInteger } from "./sp
 import type { CallerSettings, CommonSettings, CommonSpec } from "./device-spec.ts";
 import type { TensorSpec } from "./device.ts";
 import { defaultExecutableCacheDir } from "./executable-cache.ts";
-import { hasTpuChip, isTpuPlugin, pluginEnvironment } from "./plugin-environment.ts";
+import { pluginEnvironment } from "./plugin-environment.ts";
 import type { CreateOptions } from "./pjrt-native.ts";
+import { defaultProbeTimeoutMs } from "./pjrt-probe.ts";
 
 /**
  * StableHLO programs, one a bucket, on the first device of a PJRT plugin: libtpu, a CUDA plugin, XLA's CPU plugin, … The
@@ -24,12 +25,18 @@ export interface PjrtSpec extends CommonSpec {
   /** Arguments after the inputs: put on the device once, when it is opened. Their dimensions are the program's. Default none. */
   readonly weights?: readonly Float32Array[];
   /**
-   * `bfloat16` rounds both sides of every matrix product to bfloat16 and sums in float32. Only for programs given as
-   * text. Less exact by what `device.precision` then says. Default `float32`, which is what the program says.
+   * `bfloat16`: products x · w of a program given as text run on bfloat16 numbers, weights rounded, activations as the sum of
+   * two, sums in float32; the smallest products, up to an eighth of all multiplications, stay float32. Weights take half the
+   * memory. Less exact by what `device.precision` then says. Default `float32`, which is what the program says.
    */
   readonly precision?: "float32" | "bfloat16";
   /** Options of the plugin's client. Whole numbers and bigints are passed as integers, other numbers as floats. Default none. */
   readonly createOptions?: CreateOptions;
+  /**
+   * Batches on the device at one time, 1 to 16: the inputs of the next are transferred while one runs. Default 2, but 1 on a
+   * CPU, which has nothing to transfer.
+   */
+  readonly maxInFlight?: number;
   /** Threads of XLA's CPU plugin. Default: all CPUs this process may use. Other plugins ignore it. */
   readonly numThreads?: number;
   /**
@@ -57,10 +64,11 @@ export interface PjrtSettings extends CommonSettings {
   /** Variables set while the plugin creates its client. */
   readonly environment: Readonly<Record<string, string>>;
   readonly cacheDir: string | undefined;
+  /** Undefined leaves it to the platform. */
+  readonly maxInFlight: number | undefined;
 }
 
-const PROBE_TIMEOUT_MS = 60_000;
-const NO_CHIP_PROBE_TIMEOUT_MS = 4_500;
+const MAX_MAX_IN_FLIGHT = 16;
 
 function isCreateOptions(options: unknown): boolean {
   return (
@@ -87,11 +95,13 @@ export function checkPjrtSpec(spec: PjrtSpec): PjrtSettings & CallerSettings & {
   problems.expect(isCreateOptions(createOptions), "createOptions", expectedOptions, createOptions);
   const isCount = numThreads === undefined || isPositiveInteger(numThreads);
   problems.expect(isCount, "numThreads", "a positive integer", numThreads);
+  const { maxInFlight } = spec;
+  const isDepth = maxInFlight === undefined || (isPositiveInteger(maxInFlight) && maxInFlight <= MAX_MAX_IN_FLIGHT);
+  problems.expect(isDepth, "maxInFlight", `an integer from 1 to ${MAX_MAX_IN_FLIGHT}`, maxInFlight);
   const { cacheDir = defaultExecutableCacheDir() } = spec;
   const isFolder = cacheDir === false || (typeof cacheDir === "string" && cacheDir !== "");
   problems.expect(isFolder, "cacheDir", "a folder, or false", cacheDir);
-  const withoutChip = isPath && isTpuPlugin(spec.pluginPath) && !hasTpuChip();
-  const { probeTimeoutMs = withoutChip ? NO_CHIP_PROBE_TIMEOUT_MS : PROBE_TIMEOUT_MS } = spec;
+  const { probeTimeoutMs = isPath ? defaultProbeTimeoutMs(spec.pluginPath) : 0 } = spec;
   const isDuration = typeof probeTimeoutMs === "number" && probeTimeoutMs >= 0;
   problems.expect(isDuration, "probeTimeoutMs", "a number ≥ 0", probeTimeoutMs);
   problems.throwIfAny("pjrt");
@@ -120,6 +130,7 @@ export function checkPjrtSpec(spec: PjrtSpec): PjrtSettings & CallerSettings & {
     createOptions: numThreads === undefined ? createOptions : { cpu_device_count: 1, ...createOptions },
     environment: pluginEnvironment(pluginPath, numThreads),
     cacheDir: cacheDir === false ? undefined : path.resolve(cacheDir),
+    maxInFlight,
     probeTimeoutMs,
   };
 }

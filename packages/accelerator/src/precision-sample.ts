@@ -4,7 +4,7 @@ import type { PrecisionReport, TensorSpec } from "./device.ts";
 /** Enough for a stable worst case, and a fraction of a second for any network. */
 const MAX_SAMPLE_ROWS = 64;
 
-/** The batch on which two precisions are compared: the same numbers, uniform in ±1, every time. */
+/** The batch on which two precisions are compared: the same numbers, uniform in ±0.5, every time. */
 export interface PrecisionSample {
   readonly rows: number;
   /** In the order of the inputs. */
@@ -23,7 +23,7 @@ export function precisionSample(inputs: readonly TensorSpec[], buckets: readonly
 
 /** A 32-bit linear congruential generator. */
 function* uniformNumbers(): Generator<number, never> {
-  for (let state = 1; ; state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0) yield state / 2 ** 31 - 1;
+  for (let state = 1; ; state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0) yield state / 2 ** 32 - 0.5;
 }
 
 /** How far the outputs of a sample are from the exact ones. */

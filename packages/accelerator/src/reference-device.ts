@@ -25,6 +25,7 @@ export class ReferenceDevice implements Device {
   readonly outputs: readonly TensorSpec[];
   readonly warmUp: WarmUpReport;
   readonly precision: PrecisionReport = { name: "float32", quantizedWeights: 0 };
+  readonly maxInFlight = 1;
   /** It has no thread to lose. */
   readonly lost: Promise<never> = new Promise(() => {});
   readonly #spec: Required<ReferenceSpec>;

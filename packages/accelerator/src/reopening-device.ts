@@ -43,6 +43,7 @@ export class ReopeningDevice implements Device {
   readonly inputs: readonly TensorSpec[];
   readonly outputs: readonly TensorSpec[];
   readonly precision: PrecisionReport;
+  readonly maxInFlight: number;
   readonly #name: string;
   readonly #open: (signal: AbortSignal) => Promise<Device>;
   readonly #options: ReopenOptions;
@@ -62,6 +63,7 @@ export class ReopeningDevice implements Device {
     this.inputs = device.inputs;
     this.outputs = device.outputs;
     this.precision = device.precision;
+    this.maxInFlight = device.maxInFlight;
     this.#name = device.name;
     this.#open = open;
     this.#options = options;

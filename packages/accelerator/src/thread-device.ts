@@ -62,6 +62,7 @@ export class ThreadDevice implements Device {
   readonly outputs: readonly TensorSpec[];
   readonly warmUp: WarmUpReport;
   readonly precision: PrecisionReport;
+  readonly maxInFlight: number;
 
   readonly #maxQueuedCalls: number;
   readonly #callTimeoutMs: number;
@@ -96,6 +97,7 @@ export class ThreadDevice implements Device {
     this.outputs = ready.outputs;
     this.warmUp = ready.warmUp;
     this.precision = ready.precision;
+    this.maxInFlight = ready.maxInFlight;
     this.#maxQueuedCalls = maxQueuedCalls;
     this.#callTimeoutMs = callTimeoutMs;
     this.#worker = worker;

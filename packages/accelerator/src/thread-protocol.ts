@@ -36,5 +36,6 @@ export interface ThreadReady {
   readonly warmUp: WarmUpReport;
   readonly precision: PrecisionReport;
   readonly inputTransfers: InputTransferCounts | undefined;
+  readonly maxInFlight: number;
   readonly ring: { readonly buffer: SharedArrayBuffer; readonly capacity: number };
 }

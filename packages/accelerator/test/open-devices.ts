@@ -36,11 +36,11 @@ function copyShared(values: Float32Array): SharedFloat32Array {
 }
 
 /** The formula, in float64. */
-export function expectedScores({ inputs: { dense, pooled } }: Batch, rows: number): number[] {
+export function expectedScores({ inputs: { dense, pooled } }: Batch, rows: number, v: Float32Array = V): number[] {
   return Array.from({ length: rows }, (_, row) => {
     let sum = 0;
     for (let i = 0; i < 4; i++) sum += W[i]! * dense[row * 4 + i]!;
-    for (let i = 0; i < 6; i++) sum += V[i]! * pooled[row * 6 + i]!;
+    for (let i = 0; i < 6; i++) sum += v[i]! * pooled[row * 6 + i]!;
     return 1 / (1 + Math.exp(-sum));
   });
 }

@@ -1,4 +1,6 @@
 import type { PjrtSpec } from "@dlrm/accelerator";
+import { checkPjrtSpec } from "../src/pjrt-spec.ts";
+import type { PjrtSettings } from "../src/pjrt-spec.ts";
 import { BUCKETS, V, W } from "./open-devices.ts";
 
 /** scores = sigmoid(w · dense + v · pooled), with the weights as arguments. */
@@ -38,3 +40,19 @@ export function pjrtSpec(pluginPath: string): PjrtSpec {
     cacheDir: false,
   };
 }
+
+/** The settings that the spec becomes, for a backend opened on the test's own thread. */
+export function pjrtSettings(pluginPath: string, change: Partial<PjrtSpec> = {}): PjrtSettings {
+  return checkPjrtSpec({ ...pjrtSpec(pluginPath), ...change });
+}
+
+/** `rankingProgram(2)` as JAX 0.10.2 serializes programs: a portable artifact of StableHLO 1.0.0, which is MLIR bytecode. */
+export const RANKING_BYTECODE: Uint8Array = Buffer.from(
+  "TUzvUg1TdGFibGVITE9fdjEuMC4wAAEfBQEFDwEDCwMNDxMXGx8jA1UvFwEdCwsTExMTExMTExMTExMDEw8LLxMLLwsLCwMXBxMXGxMTBxMjFxMC" +
+    "JgIFEwUVFwEDAxcBBQcXAQU1FwEFZxcBBZ8XAQXFFwEHFRcBCRUXAQsVFwENFRcBDxUXARELHxUBAwEfDxEBAAAAAAAAAAMFJSUXBR8PEQAAAAAA" +
+    "AAAAIxEdFx0ZCSkDCQEpBQkRASkHCQkNASkDEQEpAxkBHSkDBQ0RCQUHCQsDAykFCRkBKQMBDQSZBQFQBQEHBIkDAQUFUAcDBwR1AxMbCQsJDwsT" +
+    "DRcPAAcGEQMTAwMDRhMFAwMFAQUDRhUFAwMFCQcJBhcDAwULDQsGGQMDAw8NBBsDEQYDAQUBAPUbDwsXBRUZDxcRHw8LEWJ1aWx0aW4AdmhsbwBt" +
+    "b2R1bGUAZG90X2dlbmVyYWxfdjEAZnVuY192MQByZXNoYXBlX3YxAGFkZF92MQBsb2dpc3RpY192MQByZXR1cm5fdjEALQByYW5raW5nX2IyAG1h" +
+    "aW4AcHVibGljAAghBwUHAQsfKR8rLQsdISMdJw==",
+  "base64",
+);

@@ -5,6 +5,9 @@ import { loadPjrtNative } from "../src/pjrt-native.ts";
 
 const CACHE = fileURLToPath(new URL("../../../node_modules/.cache/dlrm-pjrt", import.meta.url));
 
+/** Compiled programs of tests that compile much. */
+export const PROGRAM_CACHE: string = path.join(CACHE, "programs");
+
 /** An XLA CPU plugin, from a wheel of the Python package index. */
 export interface TestPlugin {
   /** For people, in names of tests. */

@@ -9,11 +9,12 @@
 #include <mutex>
 
 #include "executable.h"
+#include "live-objects.h"
 
 namespace dlrm::pjrt {
 namespace {
 
-constexpr int kBindingVersion = 1;
+constexpr int kBindingVersion = 2;
 
 constexpr napi_type_tag kClientTag = {0x6d1f6c0f0b8a4d51, 0x9a3f5be1c6d0a001};
 constexpr napi_type_tag kExecutableTag = {0x6d1f6c0f0b8a4d51, 0x9a3f5be1c6d0a002};
@@ -390,18 +391,57 @@ void ToAddresses(napi_env env, napi_value array, size_t count, void** addresses,
   }
 }
 
+/** The tensors of a call, which are the first arguments after the executable. */
+struct CallTensors {
+  CallTensors(napi_env env, const Arguments& arguments, const Executable& executable) {
+    ToAddresses(env, arguments[1], executable.num_inputs(), inputs,
+                [&](size_t i) { return executable.InputBytes(i); });
+    ToAddresses(env, arguments[2], executable.num_outputs(), outputs,
+                [&](size_t i) { return executable.OutputBytes(i); });
+  }
+  void* inputs[kMaxTensors];
+  void* outputs[kMaxTensors];
+};
+
 /** run(executable, inputs, outputs): how many inputs were read in place. Blocks until all is done. */
 napi_value Run(napi_env env, napi_callback_info info) {
   return Guarded(env, [&] {
     const Arguments arguments(env, info);
     const auto executable = ToHandle<Executable>(env, arguments[0]);
-    void* inputs[kMaxTensors];
-    void* outputs[kMaxTensors];
-    ToAddresses(env, arguments[1], executable->num_inputs(), inputs,
-                [&](size_t i) { return executable->InputBytes(i); });
-    ToAddresses(env, arguments[2], executable->num_outputs(), outputs,
-                [&](size_t i) { return executable->OutputBytes(i); });
-    return FromInteger(env, executable->Run(inputs, outputs));
+    const CallTensors tensors(env, arguments, *executable);
+    return FromInteger(env, executable->Run(tensors.inputs, tensors.outputs));
+  });
+}
+
+/** begin(executable, inputs, outputs): the tensors, which stay reachable, are the device's until the call is ended. */
+napi_value Begin(napi_env env, napi_callback_info info) {
+  return Guarded(env, [&]() -> napi_value {
+    const Arguments arguments(env, info);
+    const auto executable = ToHandle<Executable>(env, arguments[0]);
+    const CallTensors tensors(env, arguments, *executable);
+    executable->Begin(tensors.inputs, tensors.outputs);
+    return nullptr;
+  });
+}
+
+/** end(executable): blocks until the oldest call begun is done. How many inputs were read in place. */
+napi_value End(napi_env env, napi_callback_info info) {
+  return Guarded(env, [&] {
+    const Arguments arguments(env, info);
+    return FromInteger(env, ToHandle<Executable>(env, arguments[0])->End());
+  });
+}
+
+/** liveObjects(): { clients, executables, buffers, events } of the process. */
+napi_value CountLiveObjects(napi_env env, napi_callback_info) {
+  return Guarded(env, [&] {
+    napi_value counts = nullptr;
+    Ok(env, napi_create_object(env, &counts));
+    Set(env, counts, "clients", FromInteger(env, Live().clients));
+    Set(env, counts, "executables", FromInteger(env, Live().executables));
+    Set(env, counts, "buffers", FromInteger(env, Live().buffers));
+    Set(env, counts, "events", FromInteger(env, Live().events));
+    return counts;
   });
 }
 
@@ -434,7 +474,8 @@ NAPI_MODULE_INIT() {
       {"addressOf", AddressOf},   {"openClient", OpenClient}, {"describeClient", DescribeClient},
       {"upload", Upload},         {"compile", Compile},       {"deserialize", Deserialize},
       {"serialize", Serialize},   {"outputsOf", OutputsOf},   {"optimizedProgram", OptimizedProgram},
-      {"bind", Bind},             {"run", Run},               {"free", Free},
+      {"bind", Bind},             {"run", Run},               {"begin", Begin},
+      {"end", End},               {"free", Free},             {"liveObjects", CountLiveObjects},
   };
   return Guarded(env, [&] {
     for (const auto& [name, callback] : functions) {

@@ -1,5 +1,7 @@
 #include "client.h"
 
+#include "live-objects.h"
+
 #include <cstdlib>
 #include <mutex>
 #include <optional>
@@ -88,7 +90,10 @@ std::shared_ptr<Client> Client::Open(const ClientSettings& settings) {
   return client;
 }
 
+Client::Client(const Plugin& plugin, PJRT_Client* client) : plugin_(plugin), client_(client) { Live().clients += 1; }
+
 Client::~Client() {
+  Live().clients -= 1;
   PJRT_ARGS(PJRT_Client_Destroy_Args, args);
   args.client = client_;
   try {
@@ -135,16 +140,24 @@ std::shared_ptr<DeviceBuffer> DeviceBuffer::Upload(std::shared_ptr<Client> clien
   args.device = device;
   client->plugin().Check(client->api().PJRT_Client_BufferFromHostBuffer(&args), "a weight can't be put on the device");
   auto buffer = std::make_shared<DeviceBuffer>(client, args.buffer);
+  if (args.done_with_host_buffer != nullptr) Live().events += 1;
   client->plugin().Await(args.done_with_host_buffer, "a weight can't be put on the device");
   // Without this an error of the transfer would only show in the first call.
   PJRT_ARGS(PJRT_Buffer_ReadyEvent_Args, ready);
   ready.buffer = args.buffer;
   client->plugin().Check(client->api().PJRT_Buffer_ReadyEvent(&ready), "a weight can't be put on the device");
+  if (ready.event != nullptr) Live().events += 1;
   client->plugin().Await(ready.event, "a weight can't be put on the device");
   return buffer;
 }
 
+DeviceBuffer::DeviceBuffer(std::shared_ptr<Client> client, PJRT_Buffer* buffer)
+    : client_(std::move(client)), buffer_(buffer) {
+  Live().buffers += 1;
+}
+
 DeviceBuffer::~DeviceBuffer() {
+  Live().buffers -= 1;
   PJRT_ARGS(PJRT_Buffer_Destroy_Args, args);
   args.buffer = buffer_;
   try {

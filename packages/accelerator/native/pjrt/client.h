@@ -41,7 +41,7 @@ class Client {
   std::string KindOf(PJRT_Device* device) const;
 
  private:
-  Client(const Plugin& plugin, PJRT_Client* client) : plugin_(plugin), client_(client) {}
+  Client(const Plugin& plugin, PJRT_Client* client);
 
   const Plugin& plugin_;
   PJRT_Client* client_;
@@ -54,7 +54,7 @@ class DeviceBuffer {
   /** Copies `data`, which is the caller's again when this returns. */
   static std::shared_ptr<DeviceBuffer> Upload(std::shared_ptr<Client> client, PJRT_Device* device, const void* data,
                                               PJRT_Buffer_Type type, const Dimensions& dimensions);
-  DeviceBuffer(std::shared_ptr<Client> client, PJRT_Buffer* buffer) : client_(std::move(client)), buffer_(buffer) {}
+  DeviceBuffer(std::shared_ptr<Client> client, PJRT_Buffer* buffer);
   ~DeviceBuffer();
   DeviceBuffer(const DeviceBuffer&) = delete;
   DeviceBuffer& operator=(const DeviceBuffer&) = delete;

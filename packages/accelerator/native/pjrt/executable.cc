@@ -1,5 +1,7 @@
 #include "executable.h"
 
+#include "live-objects.h"
+
 #include <numeric>
 #include <optional>
 
@@ -21,9 +23,13 @@ Executable::Executable(std::shared_ptr<Client> client, PJRT_LoadedExecutable* lo
   args.loaded_executable = loaded_;
   client_->plugin().Check(client_->api().PJRT_LoadedExecutable_GetExecutable(&args), "the executable can't be read");
   executable_ = args.executable;
+  Live().executables += 1;
 }
 
 Executable::~Executable() {
+  // Calls wait for the device, which still needs the program.
+  running_.clear();
+  Live().executables -= 1;
   const PJRT_Api& api = client_->api();
   auto ignore = [this](PJRT_Error* error) {
     try {
@@ -117,9 +123,7 @@ void Executable::Bind(std::vector<Dimensions> inputs, std::vector<std::shared_pt
     inputs_.push_back({std::move(dimensions), bytes});
   }
   weights_ = std::move(weights);
-  arguments_.assign(inputs_.size(), nullptr);
-  for (const auto& weight : weights_) arguments_.push_back(weight->get());
-  not_donated_.resize(arguments_.size());
+  not_donated_.resize(inputs_.size() + weights_.size());
   std::iota(not_donated_.begin(), not_donated_.end(), 0);
   output_bytes_.clear();
   row_major_.clear();
@@ -129,30 +133,114 @@ void Executable::Bind(std::vector<Dimensions> inputs, std::vector<std::shared_pt
     std::iota(order.rbegin(), order.rend(), 0);
     row_major_.push_back(std::move(order));
   }
-  outputs_.assign(output_bytes_.size(), nullptr);
-  input_events_.assign(inputs_.size(), nullptr);
-  output_events_.assign(output_bytes_.size(), nullptr);
+  idle_.clear();
 }
 
-/** What one call has made: freed, and the device done with the caller's memory, when it goes out of scope. */
+/** What one call has made. When `Settle` returns, all of it is freed, and the device is done with the caller's memory. */
 class Executable::Call {
  public:
-  explicit Call(Executable& executable) : executable_(executable) {}
+  explicit Call(Executable& executable) : executable_(executable) {
+    arguments_.assign(executable.inputs_.size(), nullptr);
+    for (const auto& weight : executable.weights_) arguments_.push_back(weight->get());
+    outputs_.assign(executable.output_bytes_.size(), nullptr);
+    input_events_.assign(executable.inputs_.size(), nullptr);
+    output_events_.assign(executable.output_bytes_.size(), nullptr);
+  }
+  ~Call() { Settle(); }
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
-  ~Call() {
-    for (PJRT_Event*& event : executable_.output_events_) Settle(event);
-    for (PJRT_Buffer*& output : executable_.outputs_) Free(output);
+  void Begin(const void* const* inputs, void* const* outputs) {
+    in_place_ = 0;
+    for (size_t i = 0; i < input_events_.size(); i++) Put(i, inputs[i]);
+    Execute();
+    for (size_t i = 0; i < outputs_.size(); i++) Get(i, outputs[i]);
+  }
+
+  /** Waits for the results. */
+  int Await() {
+    for (PJRT_Event*& event : output_events_) plugin().Await(std::exchange(event, nullptr), "the program failed");
+    return in_place_;
+  }
+
+  void Settle() {
+    for (PJRT_Event*& event : output_events_) SettleEvent(event);
+    for (PJRT_Buffer*& output : outputs_) Free(output);
     // An input that was read in place is done with when it is freed.
-    for (size_t i = 0; i < executable_.inputs_.size(); i++) Free(executable_.arguments_[i]);
-    for (PJRT_Event*& event : executable_.input_events_) Settle(event);
+    for (size_t i = 0; i < input_events_.size(); i++) Free(arguments_[i]);
+    for (PJRT_Event*& event : input_events_) SettleEvent(event);
   }
 
  private:
-  void Settle(PJRT_Event*& event) {
+  const Plugin& plugin() const { return executable_.client_->plugin(); }
+  const PJRT_Api& api() const { return executable_.client_->api(); }
+
+  void Put(size_t i, const void* data) {
+    const Client& client = *executable_.client_;
+    PJRT_ARGS(PJRT_Client_BufferFromHostBuffer_Args, put);
+    put.client = client.get();
+    put.data = data;
+    put.type = PJRT_Buffer_Type_F32;
+    put.dims = executable_.inputs_[i].dimensions.data();
+    put.num_dims = executable_.inputs_[i].dimensions.size();
+    // The memory is left alone until the call has ended.
+    put.host_buffer_semantics = PJRT_HostBufferSemantics_kImmutableZeroCopy;
+    put.device = client.devices().front();
+    plugin().Check(api().PJRT_Client_BufferFromHostBuffer(&put), "an input can't be put on the device");
+    arguments_[i] = put.buffer;
+    Live().buffers += 1;
+    input_events_[i] = put.done_with_host_buffer;
+    if (put.done_with_host_buffer != nullptr) Live().events += 1;
+    PJRT_ARGS(PJRT_Buffer_UnsafePointer_Args, pointer);
+    pointer.buffer = put.buffer;
+    PJRT_Error* no_pointer = api().PJRT_Buffer_UnsafePointer(&pointer);
+    if (no_pointer != nullptr) {
+      PJRT_ARGS(PJRT_Error_Destroy_Args, destroy);
+      destroy.error = no_pointer;
+      api().PJRT_Error_Destroy(&destroy);
+    } else if (pointer.buffer_pointer == reinterpret_cast<uintptr_t>(data)) {
+      in_place_ += 1;
+    }
+  }
+
+  void Execute() {
+    PJRT_ARGS(PJRT_ExecuteOptions, options);
+    options.non_donatable_input_indices = executable_.not_donated_.data();
+    options.num_non_donatable_input_indices = executable_.not_donated_.size();
+    PJRT_Buffer* const* argument_list = arguments_.data();
+    PJRT_Buffer** output_list = outputs_.data();
+    PJRT_ARGS(PJRT_LoadedExecutable_Execute_Args, args);
+    args.executable = executable_.loaded_;
+    args.options = &options;
+    args.argument_lists = &argument_list;
+    args.num_devices = 1;
+    args.num_args = arguments_.size();
+    args.output_lists = &output_list;
+    plugin().Check(api().PJRT_LoadedExecutable_Execute(&args), "the program failed");
+    Live().buffers += static_cast<int64_t>(outputs_.size());
+  }
+
+  void Get(size_t i, void* data) {
+    const std::vector<int64_t>& row_major = executable_.row_major_[i];
+    PJRT_ARGS(PJRT_Buffer_MemoryLayout, layout);
+    layout.type = PJRT_Buffer_MemoryLayout_Type_Tiled;
+    layout.tiled.struct_size = PJRT_Buffer_MemoryLayout_Tiled_STRUCT_SIZE;
+    layout.tiled.minor_to_major = row_major.data();
+    layout.tiled.minor_to_major_size = row_major.size();
+    PJRT_ARGS(PJRT_Buffer_ToHostBuffer_Args, get);
+    get.src = outputs_[i];
+    // A device may keep a matrix in another order; the caller's memory is row-major.
+    get.host_layout = row_major.size() > 1 ? &layout : nullptr;
+    get.dst = data;
+    get.dst_size = executable_.output_bytes_[i];
+    plugin().Check(api().PJRT_Buffer_ToHostBuffer(&get), "a result can't be fetched");
+    output_events_[i] = get.event;
+    if (get.event != nullptr) Live().events += 1;
+  }
+
+  void SettleEvent(PJRT_Event*& event) {
     try {
-      executable_.client_->plugin().Await(std::exchange(event, nullptr), "a transfer failed");
+      plugin().Await(std::exchange(event, nullptr), "a transfer failed");
     } catch (const Failure&) {
       // The call's own error says it.
     }
@@ -163,75 +251,42 @@ class Executable::Call {
     PJRT_ARGS(PJRT_Buffer_Destroy_Args, args);
     args.buffer = std::exchange(buffer, nullptr);
     try {
-      executable_.client_->plugin().Check(executable_.client_->api().PJRT_Buffer_Destroy(&args), "a buffer can't be freed");
+      plugin().Check(api().PJRT_Buffer_Destroy(&args), "a buffer can't be freed");
+      Live().buffers -= 1;
     } catch (const Failure&) {
       // It was the plugin's to free.
     }
   }
 
   Executable& executable_;
+  int in_place_ = 0;
+  /** Inputs, which each call sets, then weights. */
+  std::vector<PJRT_Buffer*> arguments_;
+  std::vector<PJRT_Buffer*> outputs_;
+  std::vector<PJRT_Event*> input_events_;
+  std::vector<PJRT_Event*> output_events_;
 };
 
-int Executable::Run(const void* const* inputs, void* const* outputs) {
-  const Plugin& plugin = client_->plugin();
-  const PJRT_Api& api = client_->api();
-  Call call(*this);
-  int in_place = 0;
-  for (size_t i = 0; i < inputs_.size(); i++) {
-    PJRT_ARGS(PJRT_Client_BufferFromHostBuffer_Args, put);
-    put.client = client_->get();
-    put.data = inputs[i];
-    put.type = PJRT_Buffer_Type_F32;
-    put.dims = inputs_[i].dimensions.data();
-    put.num_dims = inputs_[i].dimensions.size();
-    // The memory is left alone until Call is done with it.
-    put.host_buffer_semantics = PJRT_HostBufferSemantics_kImmutableZeroCopy;
-    put.device = client_->devices().front();
-    plugin.Check(api.PJRT_Client_BufferFromHostBuffer(&put), "an input can't be put on the device");
-    arguments_[i] = put.buffer;
-    input_events_[i] = put.done_with_host_buffer;
-    PJRT_ARGS(PJRT_Buffer_UnsafePointer_Args, pointer);
-    pointer.buffer = put.buffer;
-    PJRT_Error* no_pointer = api.PJRT_Buffer_UnsafePointer(&pointer);
-    if (no_pointer != nullptr) {
-      PJRT_ARGS(PJRT_Error_Destroy_Args, destroy);
-      destroy.error = no_pointer;
-      api.PJRT_Error_Destroy(&destroy);
-    } else if (pointer.buffer_pointer == reinterpret_cast<uintptr_t>(inputs[i])) {
-      in_place += 1;
-    }
+void Executable::Begin(const void* const* inputs, void* const* outputs) {
+  std::unique_ptr<Call> call;
+  if (idle_.empty()) {
+    call = std::make_unique<Call>(*this);
+  } else {
+    call = std::move(idle_.back());
+    idle_.pop_back();
   }
+  // What it throws, its destructor cleans up.
+  call->Begin(inputs, outputs);
+  running_.push_back(std::move(call));
+}
 
-  PJRT_ARGS(PJRT_ExecuteOptions, options);
-  options.non_donatable_input_indices = not_donated_.data();
-  options.num_non_donatable_input_indices = not_donated_.size();
-  PJRT_Buffer* const* argument_list = arguments_.data();
-  PJRT_Buffer** output_list = outputs_.data();
-  PJRT_ARGS(PJRT_LoadedExecutable_Execute_Args, args);
-  args.executable = loaded_;
-  args.options = &options;
-  args.argument_lists = &argument_list;
-  args.num_devices = 1;
-  args.num_args = arguments_.size();
-  args.output_lists = &output_list;
-  plugin.Check(api.PJRT_LoadedExecutable_Execute(&args), "the program failed");
-
-  for (size_t i = 0; i < outputs_.size(); i++) {
-    PJRT_ARGS(PJRT_Buffer_MemoryLayout, layout);
-    layout.type = PJRT_Buffer_MemoryLayout_Type_Tiled;
-    layout.tiled.struct_size = PJRT_Buffer_MemoryLayout_Tiled_STRUCT_SIZE;
-    layout.tiled.minor_to_major = row_major_[i].data();
-    layout.tiled.minor_to_major_size = row_major_[i].size();
-    PJRT_ARGS(PJRT_Buffer_ToHostBuffer_Args, get);
-    get.src = outputs_[i];
-    // A device may keep a matrix in another order; the caller's memory is row-major.
-    get.host_layout = row_major_[i].size() > 1 ? &layout : nullptr;
-    get.dst = outputs[i];
-    get.dst_size = output_bytes_[i];
-    plugin.Check(api.PJRT_Buffer_ToHostBuffer(&get), "a result can't be fetched");
-    output_events_[i] = get.event;
-  }
-  for (PJRT_Event*& event : output_events_) plugin.Await(std::exchange(event, nullptr), "the program failed");
+int Executable::End() {
+  if (running_.empty()) throw Failure("invalid_argument", "no call has begun");
+  std::unique_ptr<Call> call = std::move(running_.front());
+  running_.pop_front();
+  const int in_place = call->Await();
+  call->Settle();
+  idle_.push_back(std::move(call));
   return in_place;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,7 +16,10 @@ struct OutputDescription {
   Dimensions dimensions;
 };
 
-/** A compiled program on a client's first device. Only one thread may use it at a time. */
+/**
+ * A compiled program on a client's first device. Only one thread may use it at a time. Calls that are begun run one after the other
+ * and are ended in the same order: while one runs, the inputs of the next are on their way.
+ */
 class Executable {
  public:
   /** `program` is MLIR, text or bytecode. */
@@ -35,15 +39,22 @@ class Executable {
   /** Says what arguments follow the weights: float32 tensors of these dimensions. The results are the program's. */
   void Bind(std::vector<Dimensions> inputs, std::vector<std::shared_ptr<DeviceBuffer>> weights);
   size_t num_inputs() const { return inputs_.size(); }
-  size_t num_outputs() const { return outputs_.size(); }
+  size_t num_outputs() const { return output_bytes_.size(); }
   size_t InputBytes(size_t input) const { return inputs_[input].bytes; }
   size_t OutputBytes(size_t output) const { return output_bytes_[output]; }
 
   /**
-   * Runs the program on the tensors at `inputs`, and writes its results to `outputs`. When it returns or throws, the device
-   * is done with all of that memory. Returns how many inputs the device read in place.
+   * Puts the tensors at `inputs` on the device and starts the program, which writes its results to `outputs`. All of that memory
+   * is the device's until the call has ended; if this throws, it is not.
    */
-  int Run(const void* const* inputs, void* const* outputs);
+  void Begin(const void* const* inputs, void* const* outputs);
+  /** Waits for the oldest call that has begun. Throws its error. Returns how many inputs the device read in place. */
+  int End();
+  /** Both. */
+  int Run(const void* const* inputs, void* const* outputs) {
+    Begin(inputs, outputs);
+    return End();
+  }
 
  private:
   struct Input {
@@ -62,12 +73,11 @@ class Executable {
   std::vector<size_t> output_bytes_;
   /** By output: its dimensions from the last to the first, which is how rows lie in the caller's memory. */
   std::vector<std::vector<int64_t>> row_major_;
-  /** Inputs, which each call sets, then weights. */
-  std::vector<PJRT_Buffer*> arguments_;
   std::vector<int64_t> not_donated_;
-  std::vector<PJRT_Buffer*> outputs_;
-  std::vector<PJRT_Event*> input_events_;
-  std::vector<PJRT_Event*> output_events_;
+  /** From the oldest. */
+  std::deque<std::unique_ptr<Call>> running_;
+  /** Ended calls, kept for their vectors. */
+  std::vector<std::unique_ptr<Call>> idle_;
 };
 
 }  // namespace dlrm::pjrt

@@ -1,5 +1,7 @@
 #include "plugin.h"
 
+#include "live-objects.h"
+
 #include <dlfcn.h>
 #include <sys/stat.h>
 
@@ -129,6 +131,7 @@ void Plugin::Await(PJRT_Event* event, const char* doing) const {
   PJRT_ARGS(PJRT_Event_Destroy_Args, destroy);
   destroy.event = event;
   PJRT_Error* ignored = api_->PJRT_Event_Destroy(&destroy);
+  Live().events -= 1;
   if (ignored != nullptr && error == nullptr) error = ignored;
   Check(error, doing);
 }
