@@ -18,4 +18,4 @@ export type { ServerStats } from "./server-counters.ts";
 export type { ServeCommandLine, ServeCommandOptions } from "./serve-command-line.ts";
 export { serveCommandLine } from "./serve-command-line.ts";
 export type { DeviceAvailability } from "./device-availability.ts";
-export { deviceAvailability } from "./device-availability.ts";
+export { deviceAvailability, platformDevice } from "./device-availability.ts";

@@ -9,6 +9,11 @@ export interface ArmLaunchOptions {
   readonly host: string;
   readonly port: number;
   readonly platform: Platform;
+  /**
+   * What runs the dense network in arms of family `engine`, by the names of `dlrm-serve --device`: in place of the platform's
+   * own, so that a CPU plugin can stand in for a TPU's. Others ignore it.
+   */
+  readonly device?: string | undefined;
   /** Threads the arm may use for its dense network or request handlers; 0 means the arm's own default. */
   readonly numThreads: number;
   /** Server processes of a multi-process arm; ignored by the others. */
@@ -49,8 +54,8 @@ export interface Arm {
   /** Comparisons are between the best arm of family `engine` and the best of family `python`. */
   readonly family: "engine" | "python" | "node";
   readonly platforms: readonly Platform[];
-  /** Whether this machine can run the arm, and if not, what is missing. */
-  availability(platform: Platform): Promise<ArmAvailability>;
+  /** Whether this machine can run the arm, and if not, what is missing. `device`: see `ArmLaunchOptions`. */
+  availability(platform: Platform, device?: string): Promise<ArmAvailability>;
   /** Makes everything `command` needs; idempotent and quick when there is nothing to do. */
   prepare(context: ArmPrepareContext): Promise<void>;
   command(options: ArmLaunchOptions): ArmCommand;

@@ -38,14 +38,26 @@ test("the command is one that dlrm-serve understands", async () => {
   expect(log).toContain("error: /nonexistent is not a bundle");
 });
 
-test("platforms without a device are not available, and say what is missing", async () => {
+test("a TPU or a GPU is whatever PJRT plugin is found, and one that is named stands in for it", () => {
+  const deviceOf = (change: Partial<typeof launch> | object): string | undefined => {
+    const { args } = arm.command({ ...launch, ...change });
+    return args[args.indexOf("--device") + 1];
+  };
+  expect(deviceOf({ platform: "tpu" })).toBe("pjrt");
+  expect(deviceOf({ platform: "cuda" })).toBe("pjrt");
+  expect(deviceOf({ platform: "tpu", device: "pjrt:/plugin.so" })).toBe("pjrt:/plugin.so");
+  expect(deviceOf({ platform: "cpu", device: "simulated" })).toBe("simulated");
+  expect(() => arm.command({ ...launch, device: "pjrt:" })).toThrow(
+    'device must be one of onnxruntime, simulated, pjrt, pjrt:/path/of/plugin.so, got "pjrt:"',
+  );
+});
+
+test("an arm whose plugin this machine lacks is not available, and says what is missing", async () => {
   expect(await arm.availability("sim")).toEqual({ available: true });
   expect(await arm.availability("cpu")).toEqual({ available: true });
-  for (const platform of ["cuda", "tpu"] as const) {
-    expect(await arm.availability(platform)).toEqual({
-      available: false,
-      missing: `a device of the engine for the platform ${platform}`,
-    });
-    expect(() => arm.command({ ...launch, platform })).toThrow(`engine has no device for the platform ${platform}`);
-  }
+  expect(await arm.availability("tpu", "pjrt:/no/such/plugin.so")).toEqual({
+    available: false,
+    // Without the binding it is what is missing.
+    missing: expect.stringMatching(/no file \/no\/such\/plugin\.so|native binding/u) as unknown,
+  });
 });
