@@ -1,6 +1,7 @@
 import path from "node:path";
 import { expect, test } from "vitest";
-import { arm, platformExtras } from "./arm.ts";
+import { arm } from "./arm.ts";
+import { platformExtras } from "./python-arm.ts";
 import { pythonEnvironment, pythonSourceDir } from "./python-environment.ts";
 import { findPython } from "./python-interpreter.ts";
 

@@ -31,6 +31,16 @@ class Device(Protocol):
         ...
 
 
+def device_buckets(bundle: Bundle, max_batch_size: int) -> tuple[int, ...]:
+    """Buckets of the bundle up to ``max_batch_size``; raises ValueError if there is none."""
+    buckets = tuple(bucket for bucket in bundle.buckets if bucket <= max_batch_size)
+    if not buckets:
+        raise ValueError(
+            f"max batch size {max_batch_size} is smaller than the model's smallest bucket, {bundle.buckets[0]}"
+        )
+    return buckets
+
+
 def open_device(
     platform: str,
     bundle: Bundle,
@@ -45,11 +55,7 @@ def open_device(
 
     Buckets up to ``warm_up_examples`` are compiled now, larger ones when they are first used.
     """
-    buckets = tuple(bucket for bucket in bundle.buckets if bucket <= max_batch_size)
-    if not buckets:
-        raise ValueError(
-            f"max batch size {max_batch_size} is smaller than the model's smallest bucket, {bundle.buckets[0]}"
-        )
+    buckets = device_buckets(bundle, max_batch_size)
     if platform == "sim":
         from dlrm_py.simulated import SimulatedDevice
 

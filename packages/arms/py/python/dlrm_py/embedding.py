@@ -17,8 +17,9 @@ Ids = npt.NDArray[np.int32] | npt.NDArray[np.int64]
 # Rows copied by one `take` before they are summed: 512 rows of 128 float32 are 256 KiB, so the sum finds them in the
 # second-level cache. Measured best of 256 … 30,000 at 16 and 128 examples a request, and without effect at 1.
 SPAN_ROWS = 512
-# Plans kept, one a request size; building one costs less than running it once or twice.
-MAX_PLANS = 32
+# Plans kept, one a batch size, counted in their examples; one costs 2.6 KB an example of DLRM-DCNv2, and building it
+# less than running it once or twice.
+MAX_PLAN_EXAMPLES = 1 << 16
 
 
 class EmbeddingTables:
@@ -76,18 +77,18 @@ class IdLayout:
         counts = [batch * feature.hot_size for feature in tables.spec.features]
         #: First row of the table of each id.
         self.first_row: npt.NDArray[np.intp] = np.repeat(tables.first_row, counts)
-        #: Vocabulary size of the table of each id, in the two unsigned types that ids are compared as. A negative id
-        #: read as unsigned is larger than any vocabulary, so one comparison checks both ends.
-        vocabularies = np.repeat([feature.vocabulary_size for feature in tables.spec.features], counts)
-        self._limit32 = vocabularies.astype(np.uint32)
-        self._limit64 = vocabularies.astype(np.uint64)
+        #: Vocabulary size of the table of each id. Ids are compared as unsigned numbers, as which a negative one is
+        #: larger than any vocabulary: one comparison checks both ends.
+        self._limit32 = np.repeat(
+            np.array([feature.vocabulary_size for feature in tables.spec.features], np.uint32), counts
+        )
 
     def first_outside(self, ids: Ids) -> int | None:
         """Position of the first id that is outside its table, or None."""
         if ids.dtype == np.int32:
             inside = ids.view(np.uint32) < self._limit32
         else:
-            inside = ids.view(np.uint64) < self._limit64
+            inside = ids.view(np.uint64) < self._limit32
         return None if inside.all() else int(inside.argmin())
 
 
@@ -110,16 +111,23 @@ class _Plan(NamedTuple):
 
 
 class Gatherer:
-    """Looks up and sums rows for one thread, into memory of its own that is used again and again.
+    """Looks up and sums rows for one thread, into memory that is used again and again.
 
-    The pooled rows start at a multiple of 64 bytes, so that JAX on the CPU reads them where they are.
+    The memory is what ``new_pooled(rows)`` returns, which may have more rows than it was asked for. By default it starts
+    at a multiple of 64 bytes, so that JAX on the CPU reads it where it is.
 
     For each request size it keeps a plan: the ids are cut into spans of at most SPAN_ROWS rows; a span is one ``take``
     into scratch and then one ``np.add.reduce`` a feature, from views and into views that were made beforehand.
     """
 
-    def __init__(self, tables: EmbeddingTables) -> None:
+    def __init__(
+        self, tables: EmbeddingTables, new_pooled: Callable[[int], npt.NDArray[np.float32]] | None = None
+    ) -> None:
         self._tables = tables
+        spec = tables.spec
+        self._new_pooled = new_pooled or (
+            lambda rows: aligned_zeros((rows, len(spec.features), spec.embedding_dim))
+        )
         largest_bag = max(feature.hot_size for feature in tables.spec.features)
         self._scratch = np.empty((max(SPAN_ROWS, largest_bag), tables.spec.embedding_dim), np.float32)
         self._row_numbers = np.empty(0, np.intp)
@@ -129,9 +137,8 @@ class Gatherer:
     def reserve(self, rows: int) -> npt.NDArray[np.float32]:
         """The first ``rows`` pooled rows, (rows, features, embedding_dim); valid until a larger ``reserve``."""
         if len(self._pooled) < rows:
-            spec = self._tables.spec
-            self._pooled = aligned_zeros((rows, len(spec.features), spec.embedding_dim))
-            self._row_numbers = np.empty(rows * spec.ids_per_example, np.intp)
+            self._pooled = self._new_pooled(rows)
+            self._row_numbers = np.empty(len(self._pooled) * self._tables.spec.ids_per_example, np.intp)
             self._plans.clear()  # Their views are of the old memory.
         return self._pooled[:rows]
 
@@ -163,7 +170,7 @@ class Gatherer:
         plan = self._plans.get(batch)
         if plan is None:
             self.reserve(batch)
-            if len(self._plans) >= MAX_PLANS:
+            while self._plans and sum(self._plans) + batch > MAX_PLAN_EXAMPLES:
                 del self._plans[next(iter(self._plans))]
             plan = self._plans[batch] = _Plan(IdLayout(self._tables, batch), self._spans(batch))
         return plan

@@ -83,6 +83,26 @@ class Listener:
         self._server.stop(max(deadline - time.monotonic(), 0)).wait()
 
 
+def reserve_port(host: str, port: int) -> tuple[socket.socket, int]:
+    """A socket that is bound and does not listen, and its port (``port``, or a free one for 0): processes that listen
+    with SO_REUSEPORT can share the port, and nobody else gets it. Raises StartError if somebody has it already, with
+    SO_REUSEPORT too."""
+    shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    try:
+        family, kind, protocol, _name, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            # Connections of an earlier server that are still closing are no reason, a listener is.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+        reserved = socket.socket(family, kind, protocol)
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        reserved.bind(address)
+    except OSError as error:
+        raise StartError(f"cannot listen on {shown}: {error.strerror or error}") from error
+    return reserved, reserved.getsockname()[1]
+
+
 def _bind_reason(host: str, port: int) -> str | None:
     """Why a port cannot be bound, which gRPC does not say."""
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import mmap
+import os
 import sys
 
 import numpy as np
@@ -31,3 +32,23 @@ def anonymous_array(size: int) -> npt.NDArray[np.float32]:
     except OSError:
         pass  # A kernel without transparent huge pages: slower, not wrong.
     return np.frombuffer(memory, np.float32, size)
+
+
+def shared_file(num_bytes: int, folder: str = "/dev/shm") -> int:
+    """A file of zeros in shared memory, as a descriptor that child processes can be given and map.
+
+    It has no name, so that nothing is left of it when its last process ends, however that ends. Memory is taken as it is
+    written. Where ``folder`` has no room for all of it (a container's often has 64 MB), the file is the kernel's own
+    instead, which has no such limit. Linux only.
+    """
+    descriptor = None
+    try:
+        free = os.statvfs(folder)
+        if free.f_bavail * free.f_frsize >= num_bytes:
+            descriptor = os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    except OSError:
+        pass  # No such folder, or one without unnamed files.
+    if descriptor is None:
+        descriptor = os.memfd_create("dlrm-rings")
+    os.ftruncate(descriptor, num_bytes)
+    return descriptor

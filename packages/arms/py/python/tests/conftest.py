@@ -156,7 +156,7 @@ class ServerProcess(NamedTuple):
     port: int
 
 
-def start_command(*arguments: str) -> subprocess.Popen[str]:
+def start_command(*arguments: str, start_new_session: bool = False) -> subprocess.Popen[str]:
     env = {**os.environ, "PYTHONPATH": str(SOURCES), "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.Popen(
         [sys.executable, "-m", "dlrm_py.server", *arguments],
@@ -164,6 +164,7 @@ def start_command(*arguments: str) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        start_new_session=start_new_session,
     )
 
 

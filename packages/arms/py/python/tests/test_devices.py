@@ -7,6 +7,7 @@ from conftest import BUCKETS, HOT_SIZES, Model, network64, random_example, simul
 from dlrm_py.bundle import Bundle, BundleError, read_bundle
 from dlrm_py.device import Device, open_device
 from dlrm_py.embedding import Gatherer, load_tables
+from dlrm_py.lane import LocalLanes
 from dlrm_py.predictor import Predictor
 from dlrm_py.request import DecodedRequest, Limits, RequestDecoder, RequestError
 from dlrm_py.simulated import SimulatedDevice
@@ -20,7 +21,8 @@ def bundle(model: Model) -> Bundle:
 
 
 def make_predictor(bundle: Bundle, device: Device) -> Predictor:
-    return Predictor(load_tables(bundle), device, RequestDecoder(bundle, Limits(1 << 20, 64, BUCKETS[-1])))
+    lanes = LocalLanes(device, bundle.spec)
+    return Predictor(load_tables(bundle), lanes, RequestDecoder(bundle, Limits(1 << 20, 64, BUCKETS[-1])))
 
 
 def score(predictor: Predictor, batch: int, seed: int) -> np.ndarray:

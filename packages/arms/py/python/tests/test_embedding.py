@@ -3,7 +3,7 @@ import pytest
 
 from conftest import EMBEDDING_DIM, HOT_SIZES, VOCABULARY_SIZES, Model, random_example
 from dlrm_py.bundle import DenseNetworkSpec, Feature, ModelSpec, read_bundle
-from dlrm_py.embedding import MAX_PLANS, SPAN_ROWS, EmbeddingTables, Gatherer, IdLayout, load_tables
+from dlrm_py.embedding import MAX_PLAN_EXAMPLES, SPAN_ROWS, EmbeddingTables, Gatherer, IdLayout, load_tables
 
 DCNV2_HOT_SIZES = (3, 2, 1, 2, 6, 1, 1, 1, 1, 7, 3, 8, 1, 6, 9, 5, 1, 1, 1, 12, 100, 27, 10, 3, 1, 1)
 
@@ -59,11 +59,14 @@ def test_gather_equals_a_plain_loop_exactly_for_random_models(seed: int) -> None
 def test_a_gatherer_keeps_no_more_plans_than_it_may_and_stays_right() -> None:
     tables = make_tables((2, 1), 4, 5)
     gatherer = Gatherer(tables)
-    gatherer.reserve(2 * MAX_PLANS)
-    for batch in (*range(1, 2 * MAX_PLANS), 1, 2, 3):
+    half = MAX_PLAN_EXAMPLES // 2
+    gatherer.reserve(half)
+    kept = []
+    for batch in (1, half - 1, half, 2, 1):
         ids = make_ids(tables, batch, batch)
         assert np.array_equal(gatherer.gather(feature_major(ids), batch), naive(tables, ids))
-    assert len(gatherer._plans) == MAX_PLANS
+        kept.append(list(gatherer._plans))
+    assert kept == [[1], [1, half - 1], [1, half - 1, half], [half, 2], [half, 2, 1]]
 
 
 def test_rows_that_are_reserved_are_the_rows_that_are_gathered_into() -> None:

@@ -53,9 +53,18 @@ def scores_of(response: pb.PredictResponse) -> np.ndarray:
     return scores
 
 
-@pytest.fixture(scope="module")
-def sim(start_server: StartServer) -> ServerProcess:
-    return start_server("--platform", "sim", "--max-examples-per-request", "20")
+#: One process or several, each request by itself or in batches: the same on the wire.
+MODES = {
+    "py": (),
+    "py-batch": ("--batching", "window"),
+    "py-mp": ("--num-processes", "2"),
+    "py-mp-batch": ("--num-processes", "2", "--batching", "window"),
+}
+
+
+@pytest.fixture(scope="module", params=MODES.values(), ids=MODES)
+def sim(request: pytest.FixtureRequest, start_server: StartServer) -> ServerProcess:
+    return start_server("--platform", "sim", "--max-examples-per-request", "20", "--num-threads", "4", *request.param)
 
 
 @pytest.fixture(scope="module")
@@ -227,11 +236,14 @@ def test_wrong_usage_ends_with_code_2(arguments: list[str], message: str) -> Non
     assert message in err
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    ("number", "mode"),
+    [(signal.SIGTERM, "py"), (signal.SIGINT, "py-batch"), (signal.SIGTERM, "py-mp-batch"), (signal.SIGINT, "py-mp")],
+)
 def test_a_signal_under_load_ends_with_code_0_and_no_request_half_answered(
-    start_server: StartServer, model: Model, number: signal.Signals
+    start_server: StartServer, model: Model, number: signal.Signals, mode: str
 ) -> None:
-    server = start_server("--platform", "sim")
+    server = start_server("--platform", "sim", *MODES[mode])
     expected = simulated64(model, random_example(8, 1))
     outcomes: list[str] = []
     answered = threading.Semaphore(0)
