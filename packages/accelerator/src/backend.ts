@@ -1,4 +1,4 @@
-import type { PrecisionReport, SharedFloat32Array, TensorSpec } from "./device.ts";
+import type { DeviceMemory, PrecisionReport, SharedFloat32Array, TensorSpec } from "./device.ts";
 
 /**
  * What a device's thread runs. `Tensor` is the backend's own form of a tensor, made once for each place in memory and
@@ -10,6 +10,7 @@ export interface Backend<Tensor> {
   readonly inputs: readonly TensorSpec[];
   readonly outputs: readonly TensorSpec[];
   readonly precision: PrecisionReport;
+  readonly memory: DeviceMemory;
   /** Inputs read in place, and inputs copied, by all runs; absent if the backend can't tell. */
   readonly inputTransfers?: InputTransferCounts;
   /** `view` is exactly the `bucket` rows of one input or output. */

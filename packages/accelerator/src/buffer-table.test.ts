@@ -18,6 +18,7 @@ const backend: Backend<FakeTensor> = {
   inputs: [{ name: "x", width: [3] }],
   outputs: [{ name: "y", width: [] }],
   precision: { name: "float32", quantizedWeights: 0 },
+  memory: { kind: "host" },
   wrap: ({ name }, bucket, view) => ({ name, bucket, view }),
   run: () => undefined,
   warm: () => undefined,

@@ -49,7 +49,7 @@ async function open(settings: ThreadSettings): Promise<{ backend: Backend<unknow
         tell({ type: "progress", progress: { phase: "warm-up", bucket, done: loaded + done, total } });
       },
     });
-    const { name, platform, inputs, outputs, precision, inputTransfers } = backend;
+    const { name, platform, inputs, outputs, precision, memory, inputTransfers } = backend;
     inputTransfers?.fill(0n);
     const ring = CallRing.allocate(settings.maxQueuedCalls, inputs.length + outputs.length);
     const { buffer, capacity } = ring;
@@ -61,6 +61,7 @@ async function open(settings: ThreadSettings): Promise<{ backend: Backend<unknow
       outputs,
       warmUp: report,
       precision,
+      memory,
       inputTransfers,
       maxInFlight: backend.pipeline?.depth ?? 1,
       ring: { buffer, capacity },

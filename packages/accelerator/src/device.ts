@@ -79,6 +79,17 @@ export interface PrecisionReport {
   readonly error?: { readonly maxAbs: number; readonly meanAbs: number; readonly rows: number };
 }
 
+/** The memory a device reads and writes when it runs. */
+export interface DeviceMemory {
+  /** `host`: the caller's, where the backend can read it in place. `device`: the device's own; every batch is transferred. */
+  readonly kind: "host" | "device";
+  /** Bytes of the weights that the device keeps; absent if the backend can't tell. */
+  readonly weightBytes?: number;
+  /** Bytes in use when the device was opened, weights and programs included, and all it has; absent likewise. */
+  readonly usedBytes?: number;
+  readonly limitBytes?: number;
+}
+
 /** Progress of `openDevice`. `done` of `total` steps are behind; a step is loading the model, or compiling or warming up a bucket. */
 export interface OpenProgress {
   readonly phase: "load" | "compile" | "warm-up";
@@ -101,6 +112,7 @@ export interface Device {
   readonly outputs: readonly TensorSpec[];
   readonly warmUp: WarmUpReport;
   readonly precision: PrecisionReport;
+  readonly memory: DeviceMemory;
   /** Batches the device works on at one time: more than 1 where the next one's inputs go to it while one runs. */
   readonly maxInFlight: number;
   readonly stats: DeviceStats;

@@ -9,6 +9,7 @@ export type { AcceleratorErrorCode } from "./errors.ts";
 export type {
   BucketStats,
   Device,
+  DeviceMemory,
   DeviceStats,
   ExecuteOptions,
   InputTransfers,

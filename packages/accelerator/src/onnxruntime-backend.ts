@@ -4,7 +4,7 @@ import type * as OnnxRuntime from "onnxruntime-node";
 import type { InferenceSession, Tensor } from "onnxruntime-node";
 import { AcceleratorError } from "./errors.ts";
 import type { Backend } from "./backend.ts";
-import type { PrecisionReport, SharedFloat32Array, TensorSpec } from "./device.ts";
+import type { DeviceMemory, PrecisionReport, SharedFloat32Array, TensorSpec } from "./device.ts";
 import { BFLOAT16_ENTRY, type OnnxRuntimeSettings } from "./device-spec.ts";
 import { precisionError, precisionSample } from "./precision-sample.ts";
 import { quantizeOnnx, type QuantizedModel } from "./quantize-onnx.ts";
@@ -153,6 +153,7 @@ export class OnnxRuntimeBackend implements Backend<Tensor> {
   readonly inputs: readonly TensorSpec[];
   readonly outputs: readonly TensorSpec[];
   precision: PrecisionReport;
+  readonly memory: DeviceMemory;
   readonly #ort: typeof OnnxRuntime;
   readonly #session: InferenceSession;
 
@@ -181,6 +182,7 @@ export class OnnxRuntimeBackend implements Backend<Tensor> {
     this.#ort = ort;
     this.#session = session;
     this.platform = settings.executionProviders[0]!;
+    this.memory = { kind: this.platform === "cpu" ? "host" : "device" };
     const threads = `${settings.numThreads} thread${settings.numThreads === 1 ? "" : "s"}`;
     const precision = settings.precision === "float32" ? "" : `, ${settings.precision}`;
     this.name = `onnxruntime ${ort.env.versions.node ?? ""} (${this.platform}, ${threads}${precision})`;

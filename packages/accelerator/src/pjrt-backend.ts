@@ -2,7 +2,7 @@ import { readFileSync, realpathSync, statSync } from "node:fs";
 import { cpus } from "node:os";
 import { roundToBfloat16, toBfloat16 } from "./bfloat16-program.ts";
 import { rowLength, type Backend, type InputTransferCounts, type Pipeline } from "./backend.ts";
-import type { PrecisionReport, SharedFloat32Array, TensorSpec } from "./device.ts";
+import type { DeviceMemory, PrecisionReport, SharedFloat32Array, TensorSpec } from "./device.ts";
 import { AcceleratorError } from "./errors.ts";
 import { ExecutableCache } from "./executable-cache.ts";
 import { fromPjrtError, requirePjrtNative } from "./pjrt-error.ts";
@@ -27,6 +27,7 @@ export class PjrtBackend implements Backend<SharedFloat32Array> {
   readonly inputs: readonly TensorSpec[];
   readonly outputs: readonly TensorSpec[];
   readonly precision: PrecisionReport;
+  readonly memory: DeviceMemory;
   readonly inputTransfers: InputTransferCounts = new BigInt64Array(new SharedArrayBuffer(16));
   readonly pipeline?: Pipeline<SharedFloat32Array>;
   readonly #native: PjrtNative;
@@ -78,6 +79,13 @@ export class PjrtBackend implements Backend<SharedFloat32Array> {
     this.name = `PJRT ${platformName}${kind} (API ${apiVersion}${rounded})`;
     this.inputs = settings.inputs;
     this.outputs = settings.outputs;
+    const { usedBytes, limitBytes } = native.memoryOf(client);
+    this.memory = {
+      kind: platformName === "cpu" ? "host" : "device",
+      weightBytes: opening.weightBytes,
+      ...(usedBytes < 0 ? {} : { usedBytes }),
+      ...(limitBytes < 0 ? {} : { limitBytes }),
+    };
     // A CPU has nothing to transfer: two programs at a time would only take the cores from each other.
     const depth = settings.maxInFlight ?? (platformName === "cpu" ? 1 : 2);
     if (depth > 1) {
@@ -152,6 +160,7 @@ class Opening {
   readonly description: PjrtClientDescription;
   readonly executables: Map<number, PjrtExecutable> = new Map();
   weights: readonly PjrtBuffer[] = [];
+  weightBytes = 0;
   readonly #native: PjrtNative;
   readonly #client: PjrtClient;
   readonly #settings: PjrtSettings;
@@ -288,6 +297,7 @@ class Opening {
           ? this.#native.upload(this.#client, roundToBfloat16(data), "bfloat16", tensor.dimensions)
           : this.#native.upload(this.#client, data, "float32", tensor.dimensions);
         this.weights = [...this.weights, buffer];
+        this.weightBytes += data.length * (half ? 2 : 4);
       } catch (error) {
         throw fromPjrtError(error, "open_failed", `weight ${i} can't be put on the device`);
       }

@@ -34,6 +34,8 @@ export interface PjrtNative {
   addressOf(array: Float32Array): bigint;
   openClient(pluginPath: string, options: CreateOptions, environment: Readonly<Record<string, string>>): PjrtClient;
   describeClient(client: PjrtClient): PjrtClientDescription;
+  /** Of the client's first device; -1 for what the plugin does not tell. */
+  memoryOf(client: PjrtClient): { readonly usedBytes: number; readonly limitBytes: number };
   compile(client: PjrtClient, program: Uint8Array, compileOptions: Uint8Array): PjrtExecutable;
   serialize(executable: PjrtExecutable): Uint8Array;
   deserialize(client: PjrtClient, bytes: Uint8Array): PjrtExecutable;

@@ -3,6 +3,7 @@ import { rowLength } from "./backend.ts";
 import { CallChecker, cancelled, queueFull } from "./call-checker.ts";
 import type {
   Device,
+  DeviceMemory,
   DeviceStats,
   ExecuteOptions,
   NamedTensors,
@@ -25,6 +26,7 @@ export class ReferenceDevice implements Device {
   readonly outputs: readonly TensorSpec[];
   readonly warmUp: WarmUpReport;
   readonly precision: PrecisionReport = { name: "float32", quantizedWeights: 0 };
+  readonly memory: DeviceMemory = { kind: "host" };
   readonly maxInFlight = 1;
   /** It has no thread to lose. */
   readonly lost: Promise<never> = new Promise(() => {});

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type {
   Device,
+  DeviceMemory,
   DeviceStats,
   ExecuteOptions,
   NamedTensors,
@@ -43,6 +44,7 @@ export class ReopeningDevice implements Device {
   readonly inputs: readonly TensorSpec[];
   readonly outputs: readonly TensorSpec[];
   readonly precision: PrecisionReport;
+  readonly memory: DeviceMemory;
   readonly maxInFlight: number;
   readonly #name: string;
   readonly #open: (signal: AbortSignal) => Promise<Device>;
@@ -63,6 +65,7 @@ export class ReopeningDevice implements Device {
     this.inputs = device.inputs;
     this.outputs = device.outputs;
     this.precision = device.precision;
+    this.memory = device.memory;
     this.maxInFlight = device.maxInFlight;
     this.#name = device.name;
     this.#open = open;

@@ -17,6 +17,7 @@ function recordingBackend(depth: number, failing: { begin?: number; end?: number
     inputs: [{ name: "x", width: [] }],
     outputs: [{ name: "y", width: [] }],
     precision: { name: "float32", quantizedWeights: 0 },
+    memory: { kind: "host" },
     wrap: (_spec, _bucket, view) => view,
     run: () => {
       throw new Error("the pipeline is there");

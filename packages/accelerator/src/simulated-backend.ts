@@ -1,7 +1,7 @@
 import { performance } from "node:perf_hooks";
 import type { Backend } from "./backend.ts";
 import { DotKernel } from "./dot-kernel.ts";
-import type { PrecisionReport, SharedFloat32Array, TensorSpec } from "./device.ts";
+import type { DeviceMemory, PrecisionReport, SharedFloat32Array, TensorSpec } from "./device.ts";
 import type { SimulatedSettings } from "./device-spec.ts";
 
 interface SimulatedTensor {
@@ -17,6 +17,7 @@ export class SimulatedBackend implements Backend<SimulatedTensor> {
   readonly inputs: readonly TensorSpec[];
   readonly outputs: readonly TensorSpec[] = [{ name: "scores", width: [] }];
   readonly precision: PrecisionReport = { name: "float32", quantizedWeights: 0 };
+  readonly memory: DeviceMemory = { kind: "host" };
   readonly #fixedMicros: number;
   readonly #microsPerExample: number;
   readonly #w: Float32Array;

@@ -6,6 +6,7 @@ import { CallChecker, cancelled, queueFull, type CheckedCall } from "./call-chec
 import { CALL_CANCELLED, CALL_DONE, CallRing } from "./call-ring.ts";
 import type {
   Device,
+  DeviceMemory,
   DeviceStats,
   ExecuteOptions,
   NamedTensors,
@@ -62,6 +63,7 @@ export class ThreadDevice implements Device {
   readonly outputs: readonly TensorSpec[];
   readonly warmUp: WarmUpReport;
   readonly precision: PrecisionReport;
+  readonly memory: DeviceMemory;
   readonly maxInFlight: number;
 
   readonly #maxQueuedCalls: number;
@@ -97,6 +99,7 @@ export class ThreadDevice implements Device {
     this.outputs = ready.outputs;
     this.warmUp = ready.warmUp;
     this.precision = ready.precision;
+    this.memory = ready.memory;
     this.maxInFlight = ready.maxInFlight;
     this.#maxQueuedCalls = maxQueuedCalls;
     this.#callTimeoutMs = callTimeoutMs;

@@ -1,6 +1,6 @@
 import type { MessagePort } from "node:worker_threads";
 import type { InputTransferCounts } from "./backend.ts";
-import type { OpenProgress, PrecisionReport, TensorSpec, WarmUpReport } from "./device.ts";
+import type { DeviceMemory, OpenProgress, PrecisionReport, TensorSpec, WarmUpReport } from "./device.ts";
 import type { ThreadSettings } from "./device-spec.ts";
 import type { ErrorRecord } from "./errors.ts";
 
@@ -35,6 +35,7 @@ export interface ThreadReady {
   readonly outputs: readonly TensorSpec[];
   readonly warmUp: WarmUpReport;
   readonly precision: PrecisionReport;
+  readonly memory: DeviceMemory;
   readonly inputTransfers: InputTransferCounts | undefined;
   readonly maxInFlight: number;
   readonly ring: { readonly buffer: SharedArrayBuffer; readonly capacity: number };

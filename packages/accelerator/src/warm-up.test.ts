@@ -13,6 +13,7 @@ function fakeBackend(costMs: (bucket: number) => number) {
     inputs: [{ name: "x", width: [2, 3] }],
     outputs: [{ name: "y", width: [] }],
     precision: { name: "float32", quantizedWeights: 0 },
+    memory: { kind: "host" },
     wrap: (_spec, _bucket, view) => view,
     run: () => {
       throw new Error("warm-up must warm");

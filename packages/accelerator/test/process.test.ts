@@ -5,6 +5,7 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ModelFolder } from "./open-devices.ts";
+import { TEST_PLUGINS, whatIsMissing } from "./test-plugins.ts";
 
 const packageDir = fileURLToPath(new URL("..", import.meta.url));
 let folder: ModelFolder;
@@ -17,10 +18,14 @@ beforeAll(async () => {
 afterAll(() => folder.remove());
 
 /** Runs a program in a process of its own, in the folder, until it ends by itself. */
-async function run(name: string, program: string): Promise<{ stdout: string; stderr: string }> {
+async function run(
+  name: string,
+  program: string,
+  env: NodeJS.ProcessEnv = {},
+): Promise<{ stdout: string; stderr: string }> {
   await writeFile(path.join(folder.dir, name), program);
   const args = ["--conditions=@dlrm/source", name];
-  return promisify(execFile)(process.execPath, args, { cwd: folder.dir });
+  return promisify(execFile)(process.execPath, args, { cwd: folder.dir, env: { ...process.env, ...env } });
 }
 
 describe("in a process of its own", () => {
@@ -38,6 +43,20 @@ describe("in a process of its own", () => {
     expect(stdout).toBe(`[\n   4, -1, 10, -1, 16,\n  -1, 22, -1, 28, -1\n]\n1 3\n`);
     expect(stderr).toBe("1/4 load \n2/4 warm-up 1\n3/4 warm-up 8\n4/4 warm-up 64\n");
   });
+
+  const plugin = TEST_PLUGINS.at(-1)!;
+  const missing = whatIsMissing(plugin);
+  test.skipIf(missing !== undefined)(
+    `the README's example of a program of one's own runs as it stands${missing === undefined ? "" : ` (skipped: needs ${missing})`}`,
+    async () => {
+      const readme = await readFile(path.join(packageDir, "README.md"), "utf8");
+      const [, example = ""] = /```js\n(.*?)```/s.exec(readme) ?? [];
+      const env = { PJRT_PLUGIN_PATH: plugin.pluginPath, XDG_CACHE_HOME: folder.dir };
+      const { stdout } = await run("stablehlo.mjs", example, env);
+      // y = x · weights, with weights [[1, 0], [0, 1], [1, -1]].
+      expect(stdout).toBe("cpu [ 4, -1, 10, -1 ]\n");
+    },
+  );
 
   test("a closed device leaves nothing that holds the process, nor does one that could not be opened", async () => {
     const { stdout } = await run(

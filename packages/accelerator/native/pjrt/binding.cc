@@ -283,6 +283,20 @@ napi_value DescribeClient(napi_env env, napi_callback_info info) {
   });
 }
 
+/** memoryOf(client): { usedBytes, limitBytes } of its first device; -1 for what the plugin does not tell. */
+napi_value MemoryOf(napi_env env, napi_callback_info info) {
+  return Guarded(env, [&] {
+    const Arguments arguments(env, info);
+    const auto client = ToHandle<Client>(env, arguments[0]);
+    const MemoryDescription memory = client->MemoryOf(client->devices().front());
+    napi_value description = nullptr;
+    Ok(env, napi_create_object(env, &description));
+    Set(env, description, "usedBytes", FromInteger(env, memory.used_bytes));
+    Set(env, description, "limitBytes", FromInteger(env, memory.limit_bytes));
+    return description;
+  });
+}
+
 /** upload(client, typedArray, "float32" | "bfloat16", dimensions): a handle. */
 napi_value Upload(napi_env env, napi_callback_info info) {
   return Guarded(env, [&] {
@@ -476,6 +490,7 @@ NAPI_MODULE_INIT() {
       {"serialize", Serialize},   {"outputsOf", OutputsOf},   {"optimizedProgram", OptimizedProgram},
       {"bind", Bind},             {"run", Run},               {"begin", Begin},
       {"end", End},               {"free", Free},             {"liveObjects", CountLiveObjects},
+      {"memoryOf", MemoryOf},
   };
   return Guarded(env, [&] {
     for (const auto& [name, callback] : functions) {

@@ -127,6 +127,17 @@ std::string Client::KindOf(PJRT_Device* device) const {
   return std::string(kind.device_kind, kind.device_kind_size);
 }
 
+MemoryDescription Client::MemoryOf(PJRT_Device* device) const {
+  PJRT_ARGS(PJRT_Device_MemoryStats_Args, args);
+  args.device = device;
+  try {
+    plugin_.Check(api().PJRT_Device_MemoryStats(&args), "the device has no statistics of its memory");
+  } catch (const Failure&) {
+    return {};
+  }
+  return {args.bytes_in_use, args.bytes_limit_is_set ? args.bytes_limit : -1};
+}
+
 std::shared_ptr<DeviceBuffer> DeviceBuffer::Upload(std::shared_ptr<Client> client, PJRT_Device* device,
                                                    const void* data, PJRT_Buffer_Type type,
                                                    const Dimensions& dimensions) {

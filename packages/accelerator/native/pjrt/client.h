@@ -23,6 +23,12 @@ struct ClientSettings {
   std::map<std::string, std::string> environment;
 };
 
+/** Bytes of a device's memory; -1 for what the plugin does not tell. */
+struct MemoryDescription {
+  int64_t used_bytes = -1;
+  int64_t limit_bytes = -1;
+};
+
 /** A plugin's devices. Freed with its last user. */
 class Client {
  public:
@@ -39,6 +45,7 @@ class Client {
   /** Devices of this process. */
   const std::vector<PJRT_Device*>& devices() const { return devices_; }
   std::string KindOf(PJRT_Device* device) const;
+  MemoryDescription MemoryOf(PJRT_Device* device) const;
 
  private:
   Client(const Plugin& plugin, PJRT_Client* client);

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <sys/stat.h>
 
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -51,6 +52,7 @@ const PJRT_Api* FindApi(const std::string& path) {
                                         std::to_string(kOldestMinor) + " or a later minor version is needed");
   }
   // The last function used here; later ones are never touched.
+  static_assert(offsetof(PJRT_Api, PJRT_Device_MemoryStats) < offsetof(PJRT_Api, PJRT_Executable_OutputDimensions));
   constexpr size_t kNeededBytes = PJRT_STRUCT_SIZE(PJRT_Api, PJRT_Executable_OutputDimensions);
   if (api->struct_size < kNeededBytes) {
     throw Failure("plugin_invalid", path + " has a table of functions of " + std::to_string(api->struct_size) +
