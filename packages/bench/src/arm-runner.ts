@@ -62,14 +62,20 @@ export class ArmRunner {
   }
 
   async #startOnce(arm: Arm, repeat: number): Promise<void> {
-    const { settings, machine, guard, signal, leaveServerCpus } = this.#with;
+    const { settings, machine, guard, signal, results, leaveServerCpus } = this.#with;
     if (!this.#leftServerCpus) leaveServerCpus(settings);
     this.#leftServerCpus = true;
     const options: StartOptions = { settings, machine, guard, logFile: this.#logFile(arm.name, repeat), signal };
     const sharedMemory = new SharedMemoryWatch();
     const started = await RunningArm.start(arm, options);
     this.#running = { arm, started, sharedMemory };
-    await started.untilReady(options);
+    try {
+      await started.untilReady(options);
+    } finally {
+      if (started.pinning !== undefined) {
+        results.writeJson({ cpus: settings.serverCpus, ...started.pinning }, arm.name, `pinning-r${repeat}.json`);
+      }
+    }
   }
 
   /** `server-r1.log`, and `server-r1-2.log` of the second start in the same repeat. */

@@ -29,6 +29,7 @@ export function serverCommand(settings: BenchSettings, machine: Machine, arm: Ar
     host: HOST,
     port,
     platform: settings.platform,
+    device: settings.device,
     numThreads: settings.numThreads,
     numProcesses: settings.numProcesses,
     maxBatchSize: settings.maxBatchSize,
@@ -70,6 +71,7 @@ export function benchCommandText(settings: BenchSettings): string {
   const { idDistribution } = settings;
   const args = [
     ["--platform", settings.platform],
+    ...(settings.device === undefined ? [] : [["--device", settings.device]]),
     ["--preset", settings.preset],
     ...(settings.maxVocabSize === undefined ? [] : [["--max_vocab_size", String(settings.maxVocabSize)]]),
     ["--arms", settings.arms.join(",")],

@@ -25,6 +25,11 @@ export const FLAGS: readonly Flag[] = [
     argument: "on|off",
     help: "Poisson load at 50 and 80 % of each arm's peak after its closed loop; default on, off with --smoke",
   },
+  {
+    name: "device",
+    argument: "name",
+    help: "what runs the dense network of the engine's arms, as dlrm-serve --device has it, such as pjrt:/path/of/plugin.so; default the platform's",
+  },
   { name: "connections", argument: "count", help: "connections of the load generator; default 64" },
   { name: "server_cpus", argument: "list", help: "CPUs of the server, as in 0-3,8; default the first half" },
   { name: "client_cpus", argument: "list", help: "CPUs of the load generator; default the second half" },

@@ -1,5 +1,5 @@
 import type { LoadProgress } from "@dlrm/loadgen";
-import { type Monitor, MonitorError, startMonitor } from "@dlrm/monitor";
+import { acceleratorGauges, type Gauge, type Monitor, MonitorError, startMonitor } from "@dlrm/monitor";
 import type { LoadTask } from "./load-options.ts";
 import { LoadProcess } from "./load-process.ts";
 import { checkPinning } from "./pinning.ts";
@@ -23,7 +23,7 @@ export type Measure = (request: MeasureRequest) => Promise<Measurement>;
 export const measure: Measure = async (request) => {
   const { task, serverPid, clientCpus, taskset, guard, logFile, signal } = request;
   let strays: readonly string[] | undefined;
-  const server = monitorOf(serverPid);
+  const server = monitorOf(serverPid, acceleratorGauges());
   const load = new LoadProcess({
     load: task,
     cpus: clientCpus,
@@ -50,10 +50,11 @@ export const measure: Measure = async (request) => {
 };
 
 /** Undefined where there is nothing to watch: on other systems than Linux, or if the process has ended. */
-function monitorOf(pid: number): Monitor | undefined {
+function monitorOf(pid: number, gauges: readonly Gauge[] = []): Monitor | undefined {
   try {
-    return startMonitor({ pid });
+    return startMonitor({ pid, threads: true, gauges });
   } catch (error) {
+    for (const gauge of gauges) gauge.close?.();
     if (error instanceof MonitorError && error.code !== "invalid_options") return undefined;
     throw error;
   }

@@ -34,7 +34,7 @@ beforeEach(async () => {
 afterEach(() => lifeLine.close());
 
 const measured: Measure = async ({ task }) => ({
-  load: fakeLoad({ examples: 1000 * task.requestSize, measuredFromNs: 0, measuredToNs: 10 }),
+  load: fakeLoad({ examples: 1000 * Number(task.requestSize), measuredFromNs: 0, measuredToNs: 10 }),
   server: fakeMonitor([
     [0, 0],
     [10, 50_000],

@@ -186,8 +186,8 @@ class Run {
   }
 
   async #prepareArm(arm: Arm): Promise<void> {
-    const { platform } = this.#settings;
-    const availability = await arm.availability(platform);
+    const { platform, device } = this.#settings;
+    const availability = await arm.availability(platform, device);
     if (!availability.available) {
       const reason = `This machine lacks what it needs: ${availability.missing}`;
       this.#with.progress.note(`${arm.name} is skipped. ${reason}`);

@@ -3,7 +3,7 @@ import { BenchError, messageOf } from "./bench-error.ts";
 import { HOST, serverCommand } from "./commands.ts";
 import { freePort } from "./free-port.ts";
 import type { Machine } from "./machine.ts";
-import { checkPinning } from "./pinning.ts";
+import { checkPinning, type PinningCheck } from "./pinning.ts";
 import { PredictionClient } from "./prediction-client.ts";
 import type { ProcessGuard } from "./process-guard.ts";
 import { ServerProcess, type StopOutcome } from "./server-process.ts";
@@ -22,6 +22,8 @@ export class RunningArm {
   readonly port: number;
   readonly server: ServerProcess;
   readonly client: PredictionClient;
+  /** Where the kernel says that the server's threads may run, read once it was healthy; undefined without taskset. */
+  pinning: PinningCheck | undefined;
 
   private constructor(port: number, server: ServerProcess) {
     this.port = port;
@@ -51,7 +53,8 @@ export class RunningArm {
       }
     });
     if (machine.taskset !== undefined && this.server.pid !== undefined) {
-      const { strays } = checkPinning(this.server.pid, settings.serverCpus);
+      this.pinning = checkPinning(this.server.pid, settings.serverCpus);
+      const { strays } = this.pinning;
       if (strays.length > 0) {
         throw new BenchError("arm_failed", `not pinned to CPUs ${settings.serverCpus.join(",")}: ${strays[0]}`);
       }

@@ -11,6 +11,8 @@ export type IdDistribution = "uniform" | { readonly zipf: number };
 /** Everything a run is made of; nothing after `resolveSettings` fills in a default. */
 export interface BenchSettings {
   readonly platform: Platform;
+  /** What runs the dense network of the engine's arms, by the names of `dlrm-serve --device`; undefined is the platform's own. */
+  readonly device: string | undefined;
   readonly preset: string;
   /** Cap on the rows of each table; undefined is the preset's own. */
   readonly maxVocabSize: number | undefined;
@@ -74,6 +76,7 @@ export function resolveSettings(flags: FlagValues, context: SettingsContext): Be
   const connections = read.integer("connections", 64, 1);
   const settings: BenchSettings = {
     platform,
+    device: given["device"] === undefined ? undefined : read.text("device", ""),
     preset: read.choice("preset", context.presets, platform === "cpu" ? "dcnv2-lite" : "dcnv2-6m"),
     maxVocabSize: given["max_vocab_size"] === undefined ? undefined : read.integer("max_vocab_size", 1, 1),
     arms: read.names(

@@ -3,13 +3,13 @@
  * Modes: ok; early-exit (says why and ends with code 3 before it listens); stubborn (ignores SIGTERM); wrong (scores are
  * off by 0.01); not-serving; child (starts another process that would outlive it). A Predict of the model "crash" ends the
  * process with code 7. With a notify port it, or its child, holds a connection to there for as long as it lives.
+ *
+ * It imports nothing but Node, because tests start dozens of them.
  */
 import { spawn } from "node:child_process";
-import { createServer } from "node:http2";
+import { createServer, type ServerHttp2Stream } from "node:http2";
 import { connect } from "node:net";
 import { parseArgs } from "node:util";
-import { connectNodeAdapter } from "@connectrpc/connect-node";
-import { DataType, Health, PredictionService, ServingStatus } from "@dlrm/proto";
 
 const { values } = parseArgs({
   options: { port: { type: "string" }, mode: { type: "string" }, "notify-port": { type: "string" } },
@@ -29,43 +29,83 @@ if (values["notify-port"] !== undefined) {
   }
 }
 
-const server = createServer(
-  connectNodeAdapter({
-    routes: (router) => {
-      router.service(Health, {
-        check: () => ({ status: mode === "not-serving" ? ServingStatus.NOT_SERVING : ServingStatus.SERVING }),
-      });
-      router.service(PredictionService, {
-        predict: (request) => {
-          if (request.model === "crash") {
-            console.error("out of memory");
-            process.exit(7);
-          }
-          const input = request.inputs["sparse_0"];
-          if (input === undefined) throw new Error("no sparse_0");
-          const batch = Number(input.shape[0]);
-          const rowBytes = input.data.byteLength / batch;
-          const view = new DataView(input.data.buffer, input.data.byteOffset);
-          const wide = input.dataType === DataType.INT64;
-          const scores = Float32Array.from({ length: batch }, (_, example) => {
-            const at = example * rowBytes;
-            const id = wide ? Number(view.getBigInt64(at, true)) : view.getInt32(at, true);
-            return (id % 97) / 97 + (mode === "wrong" ? 0.01 : 0);
-          });
-          return {
-            outputs: {
-              scores: {
-                dataType: DataType.FLOAT32,
-                shape: [BigInt(batch)],
-                data: new Uint8Array(scores.buffer),
-              },
-            },
-          };
-        },
-      });
-    },
-  }),
-);
+/** Fields of a protobuf message, of wire types 0 and 2, as `[number, value]`. */
+function* fieldsOf(bytes: Buffer): Generator<[number, number | Buffer]> {
+  let at = 0;
+  const varint = (): number => {
+    let value = 0;
+    for (let scale = 1; ; scale *= 128) {
+      const byte = bytes[at++] ?? 0;
+      value += (byte & 127) * scale;
+      if (byte < 128) return value;
+    }
+  };
+  while (at < bytes.length) {
+    const tag = varint();
+    const value = varint();
+    if ((tag & 7) === 0) {
+      yield [tag >>> 3, value];
+    } else {
+      yield [tag >>> 3, bytes.subarray(at, at + value)];
+      at += value;
+    }
+  }
+}
+
+const field = (message: Buffer, number: number): number | Buffer | undefined =>
+  [...fieldsOf(message)].find(([found]) => found === number)?.[1];
+const varintOf = (value: number): number[] =>
+  value < 128 ? [value] : [(value & 127) | 128, ...varintOf(Math.floor(value / 128))];
+const lengthDelimited = (number: number, ...parts: Uint8Array[]): Buffer => {
+  const body = Buffer.concat(parts);
+  return Buffer.concat([Buffer.from([(number << 3) | 2, ...varintOf(body.length)]), body]);
+};
+
+/** A PredictResponse for a PredictRequest. */
+function predict(request: Buffer): Buffer {
+  if (String(field(request, 1)) === "crash") {
+    console.error("out of memory");
+    process.exit(7);
+  }
+  const inputs = [...fieldsOf(request)].flatMap(([number, entry]) => (number === 2 ? [entry as Buffer] : []));
+  const input = inputs.find((entry) => String(field(entry, 1)) === "sparse_0");
+  const buffer = field(input as Buffer, 2) as Buffer;
+  const wide = field(buffer, 1) === 3;
+  const shape = field(buffer, 2) as Buffer;
+  const batch = shape[0] as number;
+  const data = field(buffer, 3) as Buffer;
+  const scores = Float32Array.from({ length: batch }, (_, example) => {
+    const at = (example * data.length) / batch;
+    const id = wide ? Number(data.readBigInt64LE(at)) : data.readInt32LE(at);
+    return (id % 97) / 97 + (mode === "wrong" ? 0.01 : 0);
+  });
+  const output = [
+    Buffer.from([8, 1]),
+    lengthDelimited(2, Buffer.from(varintOf(batch))),
+    lengthDelimited(3, new Uint8Array(scores.buffer)),
+  ];
+  return lengthDelimited(1, lengthDelimited(1, Buffer.from("scores")), lengthDelimited(2, ...output));
+}
+
+function answer(stream: ServerHttp2Stream, message: Buffer): void {
+  stream.respond({ ":status": 200, "content-type": "application/grpc" }, { waitForTrailers: true });
+  stream.on("wantTrailers", () => stream.sendTrailers({ "grpc-status": "0" }));
+  const head = Buffer.alloc(5);
+  head.writeUInt32BE(message.length, 1);
+  stream.end(Buffer.concat([head, message]));
+}
+
+const server = createServer();
+server.on("stream", (stream, headers) => {
+  const chunks: Buffer[] = [];
+  stream.on("error", () => undefined);
+  stream.on("data", (chunk: Buffer) => chunks.push(chunk));
+  stream.on("end", () => {
+    const isHealth = headers[":path"] === "/grpc.health.v1.Health/Check";
+    const health = Buffer.from([8, mode === "not-serving" ? 2 : 1]);
+    answer(stream, isHealth ? health : predict(Buffer.concat(chunks).subarray(5)));
+  });
+});
 process.on("SIGTERM", () => {
   if (mode !== "stubborn") process.exit(0);
 });

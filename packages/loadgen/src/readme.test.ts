@@ -69,6 +69,7 @@ test("every flag that the README's commands use exists", () => {
     "--output",
     "--rate",
     "--request-size",
+    "--scenario",
   ]);
   for (const flag of flags) expect(help).toContain(flag);
 });

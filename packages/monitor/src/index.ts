@@ -1,3 +1,4 @@
+export { acceleratorGauges } from "./accelerator-gauges.ts";
 export type { Gauge } from "./gauge.ts";
 export { monitorAvailability, startMonitor } from "./monitor.ts";
 export type { Monitor, MonitorOptions, MonitorResult, Sample, Snapshot } from "./monitor.ts";

@@ -154,6 +154,8 @@ describe("TreeMonitor", () => {
       contextSwitches: 16,
       threadCpuMicros: { main: 4000, pool: 5000, io: 1000 },
     });
+    // Of the result, only what came after the start: 1,000 of main and 2,000 of pool were there before.
+    expect(monitor.stop().threadCpuMicros).toEqual({ main: 3000, pool: 3000, io: 1000 });
   });
 
   test("gauges are sampled with the tree, and closed at the end", () => {

@@ -22,7 +22,7 @@ export interface MonitorOptions {
    * all pages (tens of milliseconds for a process of some GB), so it is read less often where it is slow.
    */
   readonly pssIntervalMs?: number;
-  /** Whether snapshots tell CPU time by thread name. Default false. */
+  /** Whether snapshots and the result tell CPU time by thread name. Default false. */
   readonly threads?: boolean;
   /** Further quantities to sample. Default none. */
   readonly gauges?: readonly Gauge[];
@@ -73,6 +73,11 @@ export interface MonitorResult {
   /** CPU time from start to stop. */
   readonly cpuMicros: number;
   readonly contextSwitches: number;
+  /**
+   * With `threads`: CPU time from start to stop by thread name, microseconds. Threads are read with PSS: what one did between
+   * the last reading and its end is not in it.
+   */
+  readonly threadCpuMicros?: Readonly<Record<string, number>>;
   readonly startNs: number;
   readonly stopNs: number;
   readonly peakGauges: Readonly<Record<string, number>>;
@@ -148,6 +153,7 @@ export class TreeMonitor implements Monitor {
   readonly #startNs: number;
   readonly #firstTicks: number;
   readonly #firstSwitches: number;
+  readonly #firstThreadMicros: Readonly<Record<string, number>>;
   readonly #samples: Sample[] = [];
   readonly #peakGauges: Record<string, number> = {};
   #peakRssBytes = 0;
@@ -174,6 +180,7 @@ export class TreeMonitor implements Monitor {
     this.#firstTicks = this.#tree.cpuTicks;
     this.#readPss(processes);
     this.#firstSwitches = this.#threads.contextSwitches;
+    this.#firstThreadMicros = this.#threads.cpuMicrosByName();
     this.#record(this.#startNs, processes, true);
     this.#samplingNs = system.nowNs() - this.#startNs;
     this.#cancel = system.every(intervalMs, () => this.#sample(false));
@@ -218,6 +225,7 @@ export class TreeMonitor implements Monitor {
           }),
       cpuMicros: this.#cpuMicros(),
       contextSwitches: this.#threads.contextSwitches - this.#firstSwitches,
+      ...(this.#options.threads ? { threadCpuMicros: this.#threadMicrosSinceStart() } : {}),
       startNs: this.#startNs,
       stopNs: this.#samples.at(-1)?.timeNs ?? this.#startNs,
       peakGauges: this.#peakGauges,
@@ -288,6 +296,16 @@ export class TreeMonitor implements Monitor {
       this.#peakGauges[gauge.name] = Math.max(this.#peakGauges[gauge.name] ?? Number.NEGATIVE_INFINITY, value);
     }
     return values;
+  }
+
+  #threadMicrosSinceStart(): Record<string, number> {
+    const first = this.#firstThreadMicros;
+    return Object.fromEntries(
+      Object.entries(this.#threads.cpuMicrosByName()).map(([name, micros]) => [
+        name,
+        Math.round(micros - (first[name] ?? 0)),
+      ]),
+    );
   }
 
   #cpuMicros(): number {
