@@ -6,7 +6,7 @@ import { grpcUnimplementedBlock } from "./grpc-blocks.ts";
 import { interceptRequestMessage } from "./request-message.ts";
 import { readsStream } from "./rpc-handlers.ts";
 import { BAD_AUTHORITY, isUsableAuthority, noSuchMethod } from "./rpc-listener.ts";
-import type { Transport, TransportLimits } from "./transport.ts";
+import type { ListenOptions, Transport, TransportLimits } from "./transport.ts";
 
 /** Flow-control window of a stream: a request of this size needs no round trip to be sent. */
 const STREAM_WINDOW_BYTES = 1024 * 1024;
@@ -60,8 +60,8 @@ export class H2Transport implements Transport {
     });
   }
 
-  async listen(host: string, port: number): Promise<number> {
-    return await this.#server.listen({ host, port });
+  async listen(host: string, port: number, { reusePort = false }: ListenOptions = {}): Promise<number> {
+    return await this.#server.listen({ host, port, reusePort });
   }
 
   async close(): Promise<void> {

@@ -1,52 +1,38 @@
-import { AcceleratorError, type Device, openDevice } from "@dlrm/accelerator";
-import { Batcher, BatcherError, type BatcherStats } from "@dlrm/batcher";
 import { ConnectError } from "@connectrpc/connect";
-import {
-  EmbeddingError,
-  type EmbeddingStore,
-  type GatherPlan,
-  openEmbeddingStore,
-  type OutOfVocabularyId,
-} from "@dlrm/embedding";
-import { type Bundle, readBundle, readTensors } from "@dlrm/model";
+import type { Device } from "@dlrm/accelerator";
+import { Batcher, BatcherError, type BatcherStats } from "@dlrm/batcher";
+import { EmbeddingError, type GatherPlan, type OutOfVocabularyId } from "@dlrm/embedding";
+import type { Bundle } from "@dlrm/model";
 import type { Logger } from "pino";
 import type { BatchSlot } from "./batch-slot.ts";
 import { outOfRange, type ScoringRequest } from "./input-collector.ts";
-import { resolveLimits } from "./limits.ts";
+import { bucketFor, isDeviceLost, type ModelHost } from "./model-host.ts";
 import type { ServerLimits } from "./model-metadata.ts";
 import { type InputPlan, type ModelPlan, planModel } from "./model-plan.ts";
 import { ScoringItem } from "./scoring-item.ts";
+import type { PredictOptions, ScoringModel } from "./scoring-model.ts";
 import type { CancelSignal, ScoreSink } from "./score-sink.ts";
-import { pjrtDeviceParts } from "./pjrt-device.ts";
 import { ServerError } from "./server-error.ts";
-import { isPjrtDevice, type LimitOptions, type ResolvedOptions } from "./server-options.ts";
+import type { ResolvedOptions } from "./server-options.ts";
 import { SlotPool } from "./slot-pool.ts";
 import type { StageTimes } from "./stage-times.ts";
 import { copyRequest, joinScores, sliceRequest } from "./split-request.ts";
 
 type Scores = Float32Array<ArrayBuffer>;
 
-export interface LoadModelOptions {
+export interface LoadedModelOptions {
   readonly options: ResolvedOptions;
-  readonly limits: LimitOptions;
   readonly logger: Logger;
-  readonly signal: AbortSignal | undefined;
   readonly stages: StageTimes | undefined;
-  /** The device is gone: nothing can be scored any more. */
+  /** A device that does not open itself again is gone: nothing can be scored any more. */
   readonly onDeviceLost: (error: Error) => void;
-}
-
-export interface PredictOptions {
-  readonly signal: AbortSignal;
-  /** Milliseconds from now until the caller stops waiting; undefined for as long as it takes. */
-  readonly deadlineMs: number | undefined;
 }
 
 /** Rows of a slot in which requests are placed that run alone. */
 const PLACED_ROWS_ALONE = 256;
 
-/** A model that scores: its tables, its device, and the batcher between them and the requests. */
-export class LoadedModel {
+/** A model that scores in one thread: its tables, its device, and the batcher between them and the requests. */
+export class LoadedModel implements ScoringModel {
   readonly name: string;
   readonly version: string;
   readonly spec: Bundle["spec"];
@@ -55,9 +41,6 @@ export class LoadedModel {
   readonly maxExamplesPerRequest: number;
   /** Batch sizes of the device, ascending. */
   readonly buckets: readonly number[];
-  readonly kernel: EmbeddingStore["kernel"];
-  readonly deviceName: string;
-  readonly #store: EmbeddingStore;
   readonly #gatherPlan: GatherPlan;
   readonly #device: Device;
   readonly #batcher: Batcher<ScoringItem, Scores | undefined>;
@@ -70,43 +53,17 @@ export class LoadedModel {
   /** Examples that were placed and wait for their batch. */
   #waitingExamples = 0;
 
-  /** Opens the bundle in `options.bundle` and everything it needs, and warms it up. */
-  static async load(load: LoadModelOptions): Promise<LoadedModel> {
-    const bundle = await readBundle(load.options.bundle);
-    const plan = planModel(bundle.spec);
-    const limits = resolveLimits(load.limits, plan, bundle.buckets);
-    const buckets = bucketsUpTo(bundle.buckets, limits.maxBatchSize);
-    const store = await openEmbeddingStore(
-      { safetensors: bundle.paths.tables },
-      { signal: load.signal, onProgress: progressLogger(load.logger, "loading tables (bytes)") },
-    );
-    try {
-      const device = await openModelDevice(bundle, buckets, load);
-      try {
-        const model = new LoadedModel({ bundle, plan, limits, buckets, store, device, load });
-        await model.#warmUp();
-        return model;
-      } catch (error) {
-        await device.close();
-        throw error;
-      }
-    } catch (error) {
-      store.close();
-      throw error;
-    }
+  /** Scores with what `host` has, which stays the caller's to close. Resolves when everything is warm. */
+  static async load(host: ModelHost, options: LoadedModelOptions): Promise<LoadedModel> {
+    const model = new LoadedModel(host, options);
+    await model.#warmUp();
+    return model;
   }
 
-  private constructor(parts: {
-    readonly bundle: Bundle;
-    readonly plan: ModelPlan;
-    readonly limits: ServerLimits;
-    readonly buckets: readonly number[];
-    readonly store: EmbeddingStore;
-    readonly device: Device;
-    readonly load: LoadModelOptions;
-  }) {
-    const { bundle, plan, limits, buckets, store, device, load } = parts;
+  private constructor(host: ModelHost, load: LoadedModelOptions) {
+    const { bundle, limits, buckets, store, device } = host;
     const { options, logger } = load;
+    const plan = planModel(bundle.spec);
     this.name = bundle.name;
     this.version = bundle.version;
     this.spec = bundle.spec;
@@ -114,9 +71,6 @@ export class LoadedModel {
     this.limits = limits;
     this.maxExamplesPerRequest = limits.maxExamplesPerRequest;
     this.buckets = buckets;
-    this.kernel = store.kernel;
-    this.deviceName = device.name;
-    this.#store = store;
     this.#device = device;
     this.#onDeviceLost = load.onDeviceLost;
     this.#stages = load.stages;
@@ -253,11 +207,9 @@ export class LoadedModel {
     await this.#batcher.drain();
   }
 
-  /** Frees everything; what still waits is refused. */
-  async close(): Promise<void> {
+  /** What still waits is refused. */
+  close(): void {
     this.#batcher.close();
-    await this.#device.close();
-    this.#store.close();
   }
 
   async #run(items: readonly ScoringItem[], signal: AbortSignal | undefined): Promise<readonly (Scores | undefined)[]> {
@@ -296,9 +248,9 @@ export class LoadedModel {
       else this.#free(items, own);
       return results;
     } catch (error) {
-      // The thread of a lost device may still write into the slots.
       if (isDeviceLost(error)) this.#onDeviceLost(error);
-      else this.#free(items, own);
+      // One that hangs may still write into the slots.
+      if (!isDeviceLost(error) || error.code !== "device_wedged") this.#free(items, own);
       throw error;
     }
   }
@@ -403,77 +355,6 @@ export class LoadedModel {
   }
 }
 
-function isDeviceLost(error: unknown): error is AcceleratorError {
-  return error instanceof AcceleratorError && (error.code === "device_lost" || error.code === "device_wedged");
-}
-
 function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
-}
-
-/** The bundle's sizes that batches of at most `maxBatchSize` are padded to. */
-function bucketsUpTo(buckets: readonly number[], maxBatchSize: number): readonly number[] {
-  const last = buckets.findIndex((bucket) => bucket >= maxBatchSize);
-  return buckets.slice(0, last + 1);
-}
-
-function bucketFor(buckets: readonly number[], rows: number): number {
-  for (const bucket of buckets) if (bucket >= rows) return bucket;
-  throw new ServerError("internal", `a batch of ${rows} rows, over the largest bucket, ${buckets.at(-1)}`);
-}
-
-async function openModelDevice(bundle: Bundle, buckets: readonly number[], load: LoadModelOptions): Promise<Device> {
-  const { spec } = bundle;
-  const { options, logger, signal } = load;
-  if (typeof options.device === "function") return await options.device({ bundle, buckets });
-  const logProgress = progressLogger(logger, "opening the device (steps)");
-  const common = {
-    buckets,
-    onProgress: ({ done, total }: { done: number; total: number }) => logProgress(done, total),
-  };
-  if (options.device === "simulated") {
-    const weights = await readTensors(bundle.paths.dense, ["simulated.w", "simulated.v"]);
-    const [w, v] = ["simulated.w", "simulated.v"].map((name) => weights.get(name)?.data ?? new Float32Array());
-    return await openDevice({
-      kind: "simulated",
-      w: w as Float32Array,
-      v: v as Float32Array,
-      ...common,
-      ...(signal === undefined ? {} : { signal }),
-    });
-  }
-  const threads = options.deviceThreads > 0 ? { numThreads: options.deviceThreads } : {};
-  if (isPjrtDevice(options.device)) {
-    return await openDevice({
-      kind: "pjrt",
-      ...(await pjrtDeviceParts(bundle, options.device)),
-      ...threads,
-      ...common,
-    });
-  }
-  // Not stopped by the signal: a thread that is ended inside onnxruntime takes the whole process with it.
-  return await openDevice({
-    kind: "onnxruntime",
-    modelPath: bundle.paths.onnx,
-    inputs: [
-      { name: "dense", width: [spec.denseFeatures] },
-      { name: "pooled", width: [spec.features.length, spec.embeddingDim] },
-    ],
-    outputs: [{ name: "scores", width: [] }],
-    ...threads,
-    ...common,
-  });
-}
-
-/** Quick starts say nothing; slow ones say at this interval how far they are, milliseconds. */
-const PROGRESS_INTERVAL_MS = 2000;
-
-function progressLogger(logger: Logger, what: string): (done: number, total: number) => void {
-  let loggedAt = performance.now();
-  return (done, total) => {
-    const now = performance.now();
-    if (now - loggedAt < PROGRESS_INTERVAL_MS) return;
-    loggedAt = now;
-    logger.info({ done, total }, `${what}: ${total === 0 ? 100 : Math.floor((done * 100) / total)} %`);
-  };
 }

@@ -3,6 +3,23 @@ import type { Phase } from "./health-state.ts";
 import type { ServerStats } from "./server-counters.ts";
 import { STAGE_BINS, STAGES, type StageTimes } from "./stage-times.ts";
 
+/** What is told of batches and of what waits for them. */
+export type BatchMetrics = Pick<
+  BatcherStats,
+  | "batches"
+  | "failedBatches"
+  | "batchedSize"
+  | "paddedSize"
+  | "inFlightBatches"
+  | "cancelledBeforeRunItems"
+  | "cancelledInRunItems"
+  | "expiredBeforeRunItems"
+  | "expiredInRunItems"
+  | "refusedItems"
+  | "queuedItems"
+  | "queuedSize"
+>;
+
 /** What the server knows of itself at one moment. */
 export interface ServerSnapshot {
   readonly phase: Phase;
@@ -12,7 +29,7 @@ export interface ServerSnapshot {
   /** Ids that are no row of their table, by input. */
   readonly outOfVocabulary: ReadonlyMap<string, number>;
   /** Undefined while no model is loaded. */
-  readonly batcher: BatcherStats | undefined;
+  readonly batcher: BatchMetrics | undefined;
   /** Nanoseconds. */
   readonly eventLoopDelay: { readonly mean: number; readonly max: number; percentile(percentile: number): number };
   readonly memory: NodeJS.MemoryUsage;

@@ -1,7 +1,7 @@
 import http from "node:http";
 import http2 from "node:http2";
 import net from "node:net";
-import type { Transport, TransportLimits } from "./transport.ts";
+import type { ListenOptions, Transport, TransportLimits } from "./transport.ts";
 
 /** A connection that says nothing for this long is closed, milliseconds. */
 const FIRST_BYTE_TIMEOUT_MS = 30_000;
@@ -70,10 +70,10 @@ export class NodeTransport implements Transport {
   }
 
   /** Binds and listens; the port, which with 0 is the system's choice. */
-  async listen(host: string, port: number): Promise<number> {
+  async listen(host: string, port: number, { reusePort = false }: ListenOptions = {}): Promise<number> {
     await new Promise<void>((resolve, reject) => {
       this.#server.once("error", reject);
-      this.#server.listen({ host, port, backlog: 1024 }, () => {
+      this.#server.listen({ host, port, reusePort, backlog: 1024 }, () => {
         this.#server.off("error", reject);
         resolve();
       });

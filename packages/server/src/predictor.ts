@@ -1,8 +1,8 @@
 import { type GetModelMetadataResponse, PredictRequestSchema } from "@dlrm/proto";
-import type { Logger } from "pino";
 import { toConnectError } from "./connect-error.ts";
 import type { ScoringRequest } from "./input-collector.ts";
-import type { LoadedModel, PredictOptions } from "./loaded-model.ts";
+import type { FailureLogger } from "./frontend.ts";
+import type { PredictOptions, ScoringModel } from "./scoring-model.ts";
 import { describeModel } from "./model-metadata.ts";
 import type { ModelRegistry } from "./model-registry.ts";
 import { PredictDecoder } from "./predict-decoder.ts";
@@ -22,23 +22,23 @@ export interface Prediction {
 }
 
 export interface PredictorParts {
-  readonly models: ModelRegistry<LoadedModel>;
+  readonly models: ModelRegistry<ScoringModel>;
   readonly counters: ServerCounters;
   readonly activity: RequestActivity;
-  readonly logger: Logger;
+  readonly logger: FailureLogger;
   /** Told of the times of the stages, if somebody wants to know. */
   readonly stages: StageTimes | undefined;
 }
 
 /** The methods of the prediction service, whatever protocol a request comes by. Failures are counted and, if ours, logged. */
 export class Predictor {
-  readonly #models: ModelRegistry<LoadedModel>;
+  readonly #models: ModelRegistry<ScoringModel>;
   readonly #counters: ServerCounters;
   readonly #activity: RequestActivity;
-  readonly #logger: Logger;
+  readonly #logger: FailureLogger;
   readonly #stages: StageTimes | undefined;
-  readonly #decoder: PredictDecoder<LoadedModel>;
-  readonly #resolve: (name: string, version: string) => LoadedModel;
+  readonly #decoder: PredictDecoder<ScoringModel>;
+  readonly #resolve: (name: string, version: string) => ScoringModel;
 
   constructor({ models, counters, activity, logger, stages }: PredictorParts) {
     this.#models = models;
@@ -107,14 +107,14 @@ export class Predictor {
     return error;
   }
 
-  #decode(message: RequestMessage): ResolvedRequest<LoadedModel> {
+  #decode(message: RequestMessage): ResolvedRequest<ScoringModel> {
     return message.json
       ? decodePredictMessage(parseMessage(PredictRequestSchema, message), this.#resolve)
       : this.#decoder.decode(message.bytes);
   }
 
   async #score(
-    model: LoadedModel,
+    model: ScoringModel,
     request: ScoringRequest,
     options: PredictOptions,
   ): Promise<Float32Array<ArrayBuffer>> {

@@ -1,37 +1,47 @@
+const IN_FLIGHT = 0;
+const SCORING = 1;
+
+/** Elements that an activity needs. */
+export const ACTIVITY_CELLS = 2;
+
 /**
  * How many requests a server has, and how far they are. A request is `inFlight` from its headers to the end of its answer,
  * and meanwhile `scoring` once the batcher has it: `scoring <= inFlight`.
  */
 export class RequestActivity {
-  #inFlight = 0;
-  #scoring = 0;
+  readonly #cells: Float64Array;
   readonly #waiting = new Set<() => void>();
 
+  /** Counts in `cells`, which others may read. */
+  constructor(cells: Float64Array = new Float64Array(ACTIVITY_CELLS)) {
+    this.#cells = cells;
+  }
+
   get inFlight(): number {
-    return this.#inFlight;
+    return this.#cells[IN_FLIGHT] as number;
   }
 
   /** Whether every request has reached the batcher: none is being read or answered. */
   get allScoring(): boolean {
-    return this.#inFlight === this.#scoring;
+    return this.inFlight === this.#cells[SCORING];
   }
 
   readonly enter = (): void => {
-    this.#inFlight++;
+    (this.#cells[IN_FLIGHT] as number) += 1;
   };
 
   readonly leave = (): void => {
-    this.#inFlight--;
+    (this.#cells[IN_FLIGHT] as number) -= 1;
     this.#changed();
   };
 
   scoringStarted(): void {
-    this.#scoring++;
+    (this.#cells[SCORING] as number) += 1;
     this.#changed();
   }
 
   scoringEnded(): void {
-    this.#scoring--;
+    (this.#cells[SCORING] as number) -= 1;
     this.#changed();
   }
 

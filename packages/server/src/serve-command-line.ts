@@ -7,6 +7,7 @@ export type ServeCommandOptions = Pick<
   | "bundle"
   | "host"
   | "port"
+  | "frontends"
   | "deviceThreads"
   | "batching"
   | "maxBatchSize"

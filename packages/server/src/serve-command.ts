@@ -128,6 +128,7 @@ function serveCommand(): Command {
         .choices(TRANSPORTS)
         .default("h2"),
     )
+    .option("--frontends <n>", "threads with connections of their own (default: by the CPUs and the device)", integer)
     .addOption(
       new Option("--device <kind>", `what runs the dense network (${DEVICE_NAMES.join(", ")})`)
         .argParser(deviceName)

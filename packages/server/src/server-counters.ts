@@ -20,27 +20,43 @@ const codeNames = new Map<Code, string>(
     ]),
 );
 
+const REQUESTS = 0;
+const EXAMPLES = 1;
+/** gRPC's codes are 1 to 16; those of refusals stand behind the two above. */
+const REFUSED = 2;
+const CODES = 17;
+
+/** Elements that counters need. */
+export const COUNTER_CELLS: number = REFUSED + CODES;
+
 export class ServerCounters {
-  #answeredRequests = 0;
-  #answeredExamples = 0;
-  readonly #refused = new Map<Code, number>();
+  readonly #cells: Float64Array;
+
+  /** Counts in `cells`, which others may read; they go on from what stands there. */
+  constructor(cells: Float64Array = new Float64Array(COUNTER_CELLS)) {
+    this.#cells = cells;
+  }
 
   answered(examples: number): void {
-    this.#answeredRequests++;
-    this.#answeredExamples += examples;
+    const cells = this.#cells;
+    (cells[REQUESTS] as number) += 1;
+    (cells[EXAMPLES] as number) += examples;
   }
 
   refused(code: Code): void {
-    this.#refused.set(code, (this.#refused.get(code) ?? 0) + 1);
+    (this.#cells[REFUSED + code] as number) += 1;
   }
 
   get stats(): ServerStats {
-    const refusedRequests = Object.fromEntries(
-      [...this.#refused].map(([code, count]) => [codeNames.get(code) ?? String(code), count]),
-    );
+    const cells = this.#cells;
+    const refusedRequests: Record<string, number> = {};
+    for (const [code, name] of codeNames) {
+      const count = cells[REFUSED + code] as number;
+      if (count > 0) refusedRequests[name] = count;
+    }
     return {
-      answeredRequests: this.#answeredRequests,
-      answeredExamples: this.#answeredExamples,
+      answeredRequests: cells[REQUESTS] as number,
+      answeredExamples: cells[EXAMPLES] as number,
       refusedRequests,
     };
   }

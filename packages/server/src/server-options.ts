@@ -1,3 +1,4 @@
+import { availableParallelism } from "node:os";
 import type { Device } from "@dlrm/accelerator";
 import type { Bundle } from "@dlrm/model";
 import type { Logger } from "pino";
@@ -43,6 +44,12 @@ export interface ServerOptions {
   readonly adminPort?: number | undefined;
   /** What speaks HTTP/2: `h2` (default) is `@dlrm/h2`; `node` is node:http2, at several times the CPU time a request. */
   readonly transport?: TransportKind | undefined;
+  /**
+   * Threads that own connections, decode requests and gather rows, on one port. Default: one for each CPU this process may use,
+   * at most 8, where the device is `simulated` or `pjrt`; 1 where the device needs the CPUs itself, or is a function. Also 1
+   * with `batching` `off`, and where the system cannot share a port.
+   */
+  readonly frontends?: number | undefined;
   /** Connections at once; a new one beyond it is closed at once. Default 10,000. */
   readonly maxConnections?: number | undefined;
   /** Calls that a connection may have open; beyond it REFUSED_STREAM. Default 1024. */
@@ -91,6 +98,7 @@ export interface ResolvedOptions {
   readonly adminPort: number | undefined;
   readonly transport: TransportKind;
   readonly transportLimits: TransportLimits;
+  readonly frontends: number;
   readonly device: NonNullable<ServerOptions["device"]>;
   readonly deviceThreads: number;
   readonly batching: BatchingPolicy;
@@ -104,6 +112,16 @@ export type LimitOptions = Pick<
   ServerOptions,
   "maxBatchSize" | "maxEnqueuedExamples" | "maxExamplesPerRequest" | "maxMessageBytes"
 >;
+
+/** The ring has room for so many, and for as many again in place of those that end. */
+const MAX_FRONTENDS = 15;
+/** More of them wait for the device, and for each other, more than they bring. */
+const MAX_DEFAULT_FRONTENDS = 8;
+
+function defaultFrontends({ device, batching }: ServerOptions): number {
+  const leavesCpus = device === "simulated" || isPjrtDevice(device);
+  return leavesCpus && batching !== "off" ? Math.min(MAX_DEFAULT_FRONTENDS, availableParallelism()) : 1;
+}
 
 const MAX_INT32 = 2 ** 31 - 1;
 const MAX_PORT = 65_535;
@@ -122,6 +140,7 @@ export function resolveOptions(options: ServerOptions): ResolvedOptions {
       maxStreamsPerConnection: options.maxStreamsPerConnection ?? 1024,
       maxHeaderBytes: options.maxHeaderBytes ?? 16_384,
     },
+    frontends: options.frontends ?? defaultFrontends(options),
     device: options.device ?? "onnxruntime",
     deviceThreads: options.deviceThreads ?? 0,
     batching: options.batching ?? "adaptive",
@@ -149,6 +168,7 @@ export function resolveOptions(options: ServerOptions): ResolvedOptions {
     oneOf("device", resolved.device, [...DEVICE_KINDS, "pjrt", "pjrt:PATH"]);
   }
   oneOf("transport", resolved.transport, TRANSPORTS);
+  integer("frontends", options.frontends, 1, MAX_FRONTENDS);
   integer("maxConnections", options.maxConnections, 1, MAX_INT32);
   integer("maxStreamsPerConnection", options.maxStreamsPerConnection, 1, MAX_INT32);
   integer("maxHeaderBytes", options.maxHeaderBytes, 256, 1 << 24);

@@ -1,27 +1,14 @@
-import { Health, PredictionService, ServerReflection, ServerReflectionV1Alpha } from "@dlrm/proto";
 import { type Logger, pino } from "pino";
 import { AdminServer, type AdminSnapshot } from "./admin-server.ts";
-import { toConnectError } from "./connect-error.ts";
-import { createH2Predict } from "./h2-predict.ts";
-import { H2Transport } from "./h2-transport.ts";
-import { createHealthService } from "./health-service.ts";
 import { HealthState, type Phase } from "./health-state.ts";
-import { LoadedModel } from "./loaded-model.ts";
+import { LocalFrontend } from "./local-frontend.ts";
+import { closeModelHost, type ModelHost, openModelHost } from "./model-host.ts";
 import type { ServerLimits } from "./model-metadata.ts";
-import { ModelRegistry } from "./model-registry.ts";
-import { createPredictionService } from "./prediction-service.ts";
-import { createNodePredict } from "./node-predict.ts";
-import { NodeTransport } from "./node-transport.ts";
-import { Predictor } from "./predictor.ts";
-import { createReflectionServices } from "./reflection-service.ts";
-import { RequestActivity } from "./request-activity.ts";
-import { createRpcHandlers } from "./rpc-handlers.ts";
-import { createRpcListener } from "./rpc-listener.ts";
-import { ServerCounters, type ServerStats } from "./server-counters.ts";
+import type { ServerStats } from "./server-counters.ts";
 import { ServerError } from "./server-error.ts";
 import { type ResolvedOptions, resolveOptions, type ServerOptions } from "./server-options.ts";
-import { StageTimes } from "./stage-times.ts";
-import type { Transport } from "./transport.ts";
+import type { ServerSide } from "./server-side.ts";
+import { ThreadedFrontends } from "./threaded-frontends.ts";
 
 /** How a drain went. */
 export interface DrainReport {
@@ -35,6 +22,8 @@ export interface RunningServer {
   /** Of `/metrics`, `/healthz` and `/readyz`; undefined without `adminPort`. */
   readonly adminPort: number | undefined;
   readonly phase: Phase;
+  /** Threads that own connections. */
+  readonly frontends: number;
   readonly limits: ServerLimits;
   readonly stats: ServerStats;
   /**
@@ -46,9 +35,6 @@ export interface RunningServer {
   close(): Promise<void>;
 }
 
-/** Limit of messages as long as no model is there to say how large a request can be. */
-const STARTING_MAX_MESSAGE_BYTES = 64 * 1024;
-
 /**
  * Serves the model in `options.bundle`. Health checks are answered once the port is bound; the promise resolves when the
  * model is loaded and warm, and the server says SERVING.
@@ -57,7 +43,7 @@ const STARTING_MAX_MESSAGE_BYTES = 64 * 1024;
  */
 export async function startServer(options: ServerOptions): Promise<RunningServer> {
   const resolved = resolveOptions(options);
-  const server = new Server(resolved, options.logger ?? pino({ level: "silent" }));
+  const server = new Server(resolved, options.logger ?? pino({ level: "silent" }), options.onFatal);
   try {
     await server.start(options);
   } catch (error) {
@@ -74,80 +60,22 @@ class Server implements RunningServer {
   readonly #options: ResolvedOptions;
   readonly #logger: Logger;
   readonly #health = new HealthState();
-  readonly #models = new ModelRegistry<LoadedModel>();
-  readonly #counters = new ServerCounters();
-  readonly #transport: Transport;
-  /** There only if somebody can ask for them. */
-  readonly #stages: StageTimes | undefined;
   readonly #admin: AdminServer | undefined;
+  readonly #onFatal: ((error: Error) => void) | undefined;
+  #side: ServerSide;
   #adminPort: number | undefined = undefined;
   #port = 0;
-  #maxMessageBytes = STARTING_MAX_MESSAGE_BYTES;
-  readonly #activity = new RequestActivity();
+  #model: ModelHost | undefined;
   #drained: Promise<DrainReport> | undefined;
   #closed: Promise<void> | undefined;
 
-  constructor(options: ResolvedOptions, logger: Logger) {
+  constructor(options: ResolvedOptions, logger: Logger, onFatal: ((error: Error) => void) | undefined) {
     this.host = options.host;
     this.#options = options;
     this.#logger = logger;
-    if (options.adminPort !== undefined) {
-      const stages = new StageTimes();
-      this.#stages = stages;
-      this.#admin = new AdminServer(() => this.#snapshot(stages));
-    }
-    const predictor = new Predictor({
-      stages: this.#stages,
-      models: this.#models,
-      counters: this.#counters,
-      activity: this.#activity,
-      logger,
-    });
-    const prediction = createPredictionService(predictor);
-    const health = createHealthService(this.#health);
-    const services = [PredictionService, Health, ServerReflection, ServerReflectionV1Alpha];
-    const reflection = createReflectionServices(services, this.#health);
-    const maxMessageBytes = (): number => this.#maxMessageBytes;
-    const onRequest = (service: string): (() => void) => {
-      // Watching the health, or asking what there is, is no work to wait for.
-      if (service !== PredictionService.typeName) return doNothing;
-      this.#activity.enter();
-      return this.#activity.leave;
-    };
-    const onFailure = (error: unknown, path: string): void =>
-      logger.error({ err: error, path }, "a request failed outside its method");
-    const handlers = createRpcHandlers({
-      routes: (router) => {
-        router.service(PredictionService, prediction);
-        router.service(Health, health);
-        router.service(ServerReflection, reflection.v1);
-        router.service(ServerReflectionV1Alpha, reflection.v1alpha);
-      },
-      gate: (context) => {
-        if (context.service === PredictionService) this.#gate();
-      },
-    });
-    const listener = createRpcListener({
-      handlers,
-      maxMessageBytes,
-      onRequest,
-      isClosing: () => this.#health.phase === "draining" || this.#health.phase === "closed",
-      onFailure,
-    });
-    const predict = { predictor, maxMessageBytes, gate: () => this.#gate(), activity: this.#activity };
-    const limits = options.transportLimits;
-    this.#transport =
-      options.transport === "node"
-        ? new NodeTransport({ onStream: createNodePredict(predict), onRequest: listener, limits })
-        : new H2Transport({
-            onStream: createH2Predict(predict),
-            handlers,
-            onHttp1Request: listener,
-            maxMessageBytes,
-            onRequest,
-            onFailure,
-            limits,
-          });
+    this.#onFatal = onFatal;
+    if (options.adminPort !== undefined) this.#admin = new AdminServer(() => this.#snapshot());
+    this.#side = this.#createSide(options.frontends);
   }
 
   get port(): number {
@@ -162,45 +90,51 @@ class Server implements RunningServer {
     return this.#health.phase;
   }
 
+  get frontends(): number {
+    return this.#side.frontends;
+  }
+
   get limits(): ServerLimits {
+    if (this.#model === undefined) throw new ServerError("startup_failed", "the server has no model");
     return this.#model.limits;
   }
 
   get stats(): ServerStats {
-    return this.#counters.stats;
+    return this.#side.stats;
   }
 
   async start(options: ServerOptions): Promise<void> {
     const { host, port, adminPort } = this.#options;
     if (adminPort !== undefined) this.#adminPort = await this.#admin?.listen(host, adminPort);
-    this.#port = await this.#transport.listen(host, port);
+    this.#port = await this.#listen(host, port);
     this.#logger.info(
       { host, port: this.#port, ...(this.#adminPort === undefined ? {} : { adminPort: this.#adminPort }) },
       "listening; the model is being loaded",
     );
     options.onListening?.(this.#port);
     const startedAt = performance.now();
-    const model = await LoadedModel.load({
+    const model = await openModelHost({
       options: this.#options,
       limits: options,
       logger: this.#logger,
       signal: options.signal,
-      stages: this.#stages,
-      onDeviceLost: (error) => this.#deviceLost(error, options),
+      onDeviceLost: (error, isForGood) => this.#deviceLost(error, isForGood),
+      onDeviceReopened: () => this.#deviceReopened(),
     });
-    this.#models.add(model);
-    this.#maxMessageBytes = model.limits.maxMessageBytes;
+    this.#model = model;
+    await this.#side.serve(model);
     if (options.signal?.aborted === true) throw new ServerError("startup_failed", "starting was aborted");
     this.#health.advance("serving");
-    const { name, version, kernel, deviceName, buckets, limits } = model;
+    const { bundle, store, device, buckets, limits } = model;
     const { batching, batchTimeoutMicros } = this.#options;
     this.#logger.info(
       {
-        model: name,
-        version,
-        kernel: kernel.name,
-        ...(kernel.whyNotNative === undefined ? {} : { whyNotNative: kernel.whyNotNative }),
-        device: deviceName,
+        model: bundle.name,
+        version: bundle.version,
+        kernel: store.kernel.name,
+        ...(store.kernel.whyNotNative === undefined ? {} : { whyNotNative: store.kernel.whyNotNative }),
+        device: device.name,
+        frontends: this.frontends,
         batching,
         ...(batching === "window" ? { batchTimeoutMicros } : {}),
         largestBucket: buckets.at(-1),
@@ -221,59 +155,71 @@ class Server implements RunningServer {
     return this.#closed;
   }
 
-  get #model(): LoadedModel {
-    return this.#models.resolve("", "");
-  }
-
-  #snapshot(stages: StageTimes): AdminSnapshot {
-    const [model] = this.#models.all;
-    return {
-      phase: this.#health.phase,
-      stats: this.stats,
-      stages,
-      inFlightRequests: this.#activity.inFlight,
-      outOfVocabulary: model?.outOfVocabulary ?? new Map<string, number>(),
-      batcher: model?.batcherStats(),
+  #createSide(frontends: number): ServerSide {
+    const parts = {
+      options: this.#options,
+      health: this.#health,
+      logger: this.#logger,
+      // There only if somebody can ask for them.
+      timesStages: this.#admin !== undefined,
+      onFatal: (error: Error) => this.#fatal(error, "the server can score nothing any more"),
     };
+    return frontends > 1 ? new ThreadedFrontends(parts) : new LocalFrontend(parts);
   }
 
-  #gate(): void {
-    const { phase, reason } = this.#health;
-    if (phase === "serving") return;
-    const why = phase === "starting" ? "starting" : (reason ?? "draining");
-    const error = toConnectError(new ServerError("unavailable", `the server is ${why}: try another one`));
-    this.#counters.refused(error.code);
-    throw error;
+  async #listen(host: string, port: number): Promise<number> {
+    try {
+      return await this.#side.listen(host, port);
+    } catch (error) {
+      const { code, message } = error as NodeJS.ErrnoException;
+      if (this.#side.frontends === 1 || code === undefined || !CANNOT_SHARE_PORT.has(code)) throw error;
+      this.#logger.warn({ reason: message }, "threads cannot share a port here: one frontend instead of several");
+      await this.#side.close();
+      this.#side = this.#createSide(1);
+      return await this.#side.listen(host, port);
+    }
   }
 
-  #deviceLost(error: Error, options: ServerOptions): void {
+  #snapshot(): AdminSnapshot {
+    return { phase: this.#health.phase, ...this.#side.snapshot() };
+  }
+
+  #deviceLost(error: Error, isForGood: boolean): void {
+    if (isForGood) {
+      this.#fatal(error, "the device is lost");
+      return;
+    }
     if (this.#health.phase !== "serving") return;
+    this.#health.advance("recovering", "opening its device again");
+    this.#logger.error({ err: error }, "the device is lost; it is opened again");
+  }
+
+  #deviceReopened(): void {
+    if (this.#health.phase !== "recovering") return;
+    this.#health.advance("serving");
+    this.#logger.info({}, "the device is open again");
+  }
+
+  #fatal(error: Error, message: string): void {
+    const { phase } = this.#health;
+    if (phase !== "serving" && phase !== "recovering") return;
     this.#health.advance("draining", "without its device");
-    this.#logger.fatal({ err: error }, "the device is lost");
-    options.onFatal?.(error);
+    this.#logger.fatal({ err: error }, message);
+    this.#onFatal?.(error);
   }
 
   async #drain(): Promise<DrainReport> {
     const { drainTimeoutMs } = this.#options;
-    const activity = this.#activity;
+    const side = this.#side;
     this.#health.advance("draining");
-    this.#logger.info({ inFlightRequests: activity.inFlight, drainTimeoutMs }, "draining");
+    this.#logger.info({ inFlightRequests: side.inFlightRequests, drainTimeoutMs }, "draining");
     let timer: NodeJS.Timeout | undefined;
     const timeout = new Promise<void>((resolve) => {
       timer = setTimeout(resolve, drainTimeoutMs);
     });
-    const answered = async (): Promise<void> => {
-      // The batcher waits for others no longer once there can be none.
-      await activity.until(() => activity.allScoring);
-      for (const model of this.#models.all) await model.drain();
-      await activity.until(() => activity.inFlight === 0);
-      // Watchers of the health are let go only now: while there was work they were told NOT_SERVING.
-      this.#health.advance("closed");
-      await this.#transport.close();
-    };
-    await Promise.race([answered(), timeout]);
+    await Promise.race([side.drain(), timeout]);
     clearTimeout(timer);
-    const unfinishedRequests = activity.inFlight;
+    const unfinishedRequests = side.inFlightRequests;
     const closed = this.close();
     // A device that does not answer does not close either, and the time for waiting is over.
     if (unfinishedRequests === 0) await closed;
@@ -283,12 +229,11 @@ class Server implements RunningServer {
 
   async #close(): Promise<void> {
     this.#health.advance("closed");
-    const transportClosed = this.#transport.close();
-    this.#transport.destroy();
-    await transportClosed;
+    await this.#side.close();
     await this.#admin?.close();
-    for (const model of this.#models.all) await model.close();
+    if (this.#model !== undefined) await closeModelHost(this.#model);
   }
 }
 
-function doNothing(): void {}
+/** What systems say where two sockets cannot listen on one port at a time. */
+const CANNOT_SHARE_PORT: ReadonlySet<string> = new Set(["ENOTSUP", "EOPNOTSUPP", "ENOPROTOOPT", "EINVAL"]);

@@ -1,7 +1,12 @@
+export interface ListenOptions {
+  /** Other threads of this process may listen on the same port: the kernel spreads connections over them. Default false. */
+  readonly reusePort?: boolean;
+}
+
 /** What listens on the server's port: HTTP/1.1 and cleartext HTTP/2 (h2c, prior knowledge), told apart by their first bytes. */
 export interface Transport {
   /** Binds and listens; the port, which with 0 is the system's choice. */
-  listen(host: string, port: number): Promise<number>;
+  listen(host: string, port: number, options?: ListenOptions): Promise<number>;
   /** Takes no new connections, tells clients to go, and resolves when every connection has ended. Idempotent. */
   close(): Promise<void>;
   /** Ends every connection at once. */

@@ -276,6 +276,9 @@ describe("dlrm-serve", () => {
     "simulated",
     "--transport",
     testTransport(),
+    // What these tests see of the process is the same for several.
+    "--frontends",
+    "1",
   ];
 
   /** A request whose body never ends: it is in, and cannot be answered. */

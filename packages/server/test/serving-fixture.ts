@@ -72,6 +72,7 @@ export async function startTestServer(
     bundle: bundle.dir,
     port: 0,
     device: "simulated",
+    frontends: 1,
     transport: transportUnderTest,
     ...options,
   });

@@ -1,0 +1,132 @@
+import { Health, PredictionService, ServerReflection, ServerReflectionV1Alpha } from "@dlrm/proto";
+import type { Logger } from "pino";
+import { toConnectError } from "./connect-error.ts";
+import type { FrontendCells } from "./frontend-cells.ts";
+import { createH2Predict } from "./h2-predict.ts";
+import { H2Transport } from "./h2-transport.ts";
+import { createHealthService } from "./health-service.ts";
+import type { HealthState } from "./health-state.ts";
+import { ModelRegistry } from "./model-registry.ts";
+import { createNodePredict } from "./node-predict.ts";
+import { NodeTransport } from "./node-transport.ts";
+import { createPredictionService } from "./prediction-service.ts";
+import { Predictor } from "./predictor.ts";
+import { createReflectionServices } from "./reflection-service.ts";
+import { RequestActivity } from "./request-activity.ts";
+import { createRpcHandlers } from "./rpc-handlers.ts";
+import { createRpcListener } from "./rpc-listener.ts";
+import type { ScoringModel } from "./scoring-model.ts";
+import { ServerCounters } from "./server-counters.ts";
+import { ServerError } from "./server-error.ts";
+import type { TransportKind } from "./server-options.ts";
+import { StageTimes } from "./stage-times.ts";
+import type { Transport, TransportLimits } from "./transport.ts";
+
+/** What a frontend logs. */
+export type FailureLogger = Pick<Logger, "error">;
+
+export interface FrontendOptions {
+  readonly transport: TransportKind;
+  readonly transportLimits: TransportLimits;
+  /** Whether the times of stages are taken. */
+  readonly timesStages: boolean;
+  readonly cells: FrontendCells;
+  readonly health: HealthState;
+  readonly logger: FailureLogger;
+}
+
+/** Limit of messages as long as no model is there to say how large a request can be. */
+const STARTING_MAX_MESSAGE_BYTES = 64 * 1024;
+
+/** Owns connections and answers their requests: the services on a transport, in the thread that makes it. */
+export class Frontend {
+  readonly transport: Transport;
+  readonly activity: RequestActivity;
+  readonly counters: ServerCounters;
+  readonly stages: StageTimes | undefined;
+  readonly #health: HealthState;
+  readonly #models = new ModelRegistry<ScoringModel>();
+  #maxMessageBytes = STARTING_MAX_MESSAGE_BYTES;
+
+  constructor(options: FrontendOptions) {
+    const { cells, health, logger } = options;
+    this.#health = health;
+    this.activity = new RequestActivity(cells.activity);
+    this.counters = new ServerCounters(cells.counters);
+    this.stages = options.timesStages ? new StageTimes(cells.stages) : undefined;
+    const predictor = new Predictor({
+      stages: this.stages,
+      models: this.#models,
+      counters: this.counters,
+      activity: this.activity,
+      logger,
+    });
+    this.transport = this.#createTransport(predictor, options);
+  }
+
+  /** From now on requests can name this model. */
+  add(model: ScoringModel): void {
+    this.#models.add(model);
+    this.#maxMessageBytes = model.limits.maxMessageBytes;
+  }
+
+  /** Throws, and counts it, if the server takes no requests now. */
+  #gate(): void {
+    const { phase, reason } = this.#health;
+    if (phase === "serving") return;
+    const why = phase === "starting" ? "starting" : (reason ?? "draining");
+    const error = toConnectError(new ServerError("unavailable", `the server is ${why}: try another one`));
+    this.counters.refused(error.code);
+    throw error;
+  }
+
+  #createTransport(predictor: Predictor, { transport, transportLimits: limits, logger }: FrontendOptions): Transport {
+    const { activity } = this;
+    const health = this.#health;
+    const prediction = createPredictionService(predictor);
+    const services = [PredictionService, Health, ServerReflection, ServerReflectionV1Alpha];
+    const reflection = createReflectionServices(services, health);
+    const maxMessageBytes = (): number => this.#maxMessageBytes;
+    const gate = (): void => this.#gate();
+    const onRequest = (service: string): (() => void) => {
+      // Watching the health, or asking what there is, is no work to wait for.
+      if (service !== PredictionService.typeName) return doNothing;
+      activity.enter();
+      return activity.leave;
+    };
+    const onFailure = (error: unknown, path: string): void =>
+      logger.error({ err: error, path }, "a request failed outside its method");
+    const handlers = createRpcHandlers({
+      routes: (router) => {
+        router.service(PredictionService, prediction);
+        router.service(Health, createHealthService(health));
+        router.service(ServerReflection, reflection.v1);
+        router.service(ServerReflectionV1Alpha, reflection.v1alpha);
+      },
+      gate: (context) => {
+        if (context.service === PredictionService) gate();
+      },
+    });
+    const listener = createRpcListener({
+      handlers,
+      maxMessageBytes,
+      onRequest,
+      isClosing: () => health.phase === "draining" || health.phase === "closed",
+      onFailure,
+    });
+    const predict = { predictor, maxMessageBytes, gate, activity };
+    return transport === "node"
+      ? new NodeTransport({ onStream: createNodePredict(predict), onRequest: listener, limits })
+      : new H2Transport({
+          onStream: createH2Predict(predict),
+          handlers,
+          onHttp1Request: listener,
+          maxMessageBytes,
+          onRequest,
+          onFailure,
+          limits,
+        });
+  }
+}
+
+function doNothing(): void {}

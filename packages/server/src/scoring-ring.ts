@@ -1,0 +1,85 @@
+import { createSharedRing, type SharedRing } from "@dlrm/batcher/shared";
+import type { FieldSpec } from "@dlrm/batcher/shared";
+
+/** The fields of an example in a ring: what a device reads, and what it writes. */
+export interface ScoringSchema {
+  readonly inputs: { readonly dense: Float32Field; readonly pooled: Float32Field };
+  readonly outputs: { readonly scores: Float32Field };
+}
+
+interface Float32Field extends FieldSpec {
+  readonly type: "float32";
+}
+
+export type ScoringRing = SharedRing<ScoringSchema>;
+
+/** One batch runs, one is read, and two can be filled. */
+const RING_SLOTS = 4;
+/** Frontends that may ever join: those that end keep their number. */
+export const MAX_PRODUCERS = 31;
+
+export function createScoringRing(denseFeatures: number, pooledWidth: number, maxBatchSize: number): ScoringRing {
+  return createSharedRing({
+    schema: {
+      inputs: {
+        dense: { type: "float32", shape: [denseFeatures] },
+        pooled: { type: "float32", shape: [pooledWidth] },
+      },
+      outputs: { scores: { type: "float32", shape: [] } },
+    },
+    maxBatchSize,
+    slots: RING_SLOTS,
+    maxProducers: MAX_PRODUCERS,
+  });
+}
+
+const RUNNING_EXAMPLES = 0;
+const RUNNING_SLOT = 1;
+const CELLS = 2;
+const NO_SLOT = -1;
+
+/** Which batch of a ring the device runs: written by the thread that feeds it, read by the frontends. */
+export class RunningBatch {
+  readonly buffer: SharedArrayBuffer;
+  readonly #words: Int32Array<SharedArrayBuffer>;
+  /** When the batch of each slot was begun, milliseconds since the epoch. */
+  readonly #startedMs: Float64Array<SharedArrayBuffer>;
+
+  constructor(buffer?: SharedArrayBuffer) {
+    this.buffer = buffer ?? new SharedArrayBuffer(8 * (CELLS + RING_SLOTS));
+    this.#words = new Int32Array(this.buffer, 0, CELLS);
+    this.#startedMs = new Float64Array(this.buffer, 8 * CELLS, RING_SLOTS);
+    if (buffer === undefined) this.end();
+  }
+
+  begin(slot: number, examples: number): void {
+    this.#startedMs[slot] = sharedNowMs();
+    Atomics.store(this.#words, RUNNING_EXAMPLES, examples);
+    Atomics.store(this.#words, RUNNING_SLOT, slot);
+  }
+
+  end(): void {
+    Atomics.store(this.#words, RUNNING_SLOT, NO_SLOT);
+    Atomics.store(this.#words, RUNNING_EXAMPLES, 0);
+  }
+
+  get examples(): number {
+    return Atomics.load(this.#words, RUNNING_EXAMPLES);
+  }
+
+  isRunning(slot: number): boolean {
+    return Atomics.load(this.#words, RUNNING_SLOT) === slot;
+  }
+
+  startedMs(slot: number): number {
+    return this.#startedMs[slot] as number;
+  }
+}
+
+/** Kept: it is a getter that takes as long as reading the clock. */
+const { timeOrigin } = performance;
+
+/** Milliseconds since the epoch, with a fraction, on a clock that all threads share and that does not jump. */
+export function sharedNowMs(): number {
+  return timeOrigin + performance.now();
+}

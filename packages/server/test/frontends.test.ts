@@ -1,0 +1,227 @@
+import type { Worker } from "node:worker_threads";
+import { createClient } from "@connectrpc/connect";
+import { createGrpcTransport } from "@connectrpc/connect-node";
+import { Health, PredictionService, ServingStatus } from "@dlrm/proto";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { exampleRequest, inputsOf } from "./example-requests.ts";
+import { HeldDevice } from "./held-device.ts";
+import {
+  baseUrl,
+  grpcClient,
+  startTestServer,
+  type TemporaryBundle,
+  temporaryBundle,
+  TRANSPORTS,
+} from "./serving-fixture.ts";
+
+let bundle: TemporaryBundle;
+beforeAll(async () => {
+  bundle = await temporaryBundle();
+});
+afterAll(async () => {
+  await bundle[Symbol.asyncDispose]();
+});
+
+/** Threads that are started while the returned function has not been called, by name. */
+function watchThreads(): { readonly named: (name: string) => Worker[] } & Disposable {
+  const workers: [name: string, worker: Worker][] = [];
+  const onWorker = (worker: Worker): void => void workers.push([worker.threadName ?? "", worker]);
+  process.on("worker", onWorker);
+  return {
+    named: (name) => workers.filter(([each]) => each === name).map(([, worker]) => worker),
+    [Symbol.dispose]: () => void process.off("worker", onWorker),
+  };
+}
+
+/** Resolves once `/metrics` has this line. */
+async function untilMetric(port: number | undefined, line: string): Promise<void> {
+  for (;;) {
+    const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+    if (text.split("\n").includes(line)) return;
+  }
+}
+
+async function metric(port: number | undefined, name: string): Promise<number> {
+  const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+  return Number(
+    text
+      .split("\n")
+      .find((line) => line.startsWith(`${name} `))
+      ?.slice(name.length),
+  );
+}
+
+async function healthOf(port: number): Promise<ServingStatus> {
+  const client = createClient(Health, createGrpcTransport({ baseUrl: baseUrl(port) }));
+  return (await client.check({})).status;
+}
+
+/** Resolves when the server's health, asked over new connections, is this. */
+async function untilHealth(port: number, wanted: ServingStatus): Promise<void> {
+  while ((await healthOf(port)) !== wanted);
+}
+
+describe("two frontends", () => {
+  test("score as one does, over every protocol, and are counted together", async () => {
+    await using one = await startTestServer(bundle, { frontends: 1 });
+    await using server = await startTestServer(bundle, { frontends: 2, adminPort: 0 });
+    expect(server.frontends).toBe(2);
+    let examples = 0;
+    for (const [index, makeTransport] of Object.values(TRANSPORTS).entries()) {
+      const inputs = inputsOf(exampleRequest(index, index + 1));
+      const expected = await grpcClient(one.port).predict({ inputs });
+      // A connection each: both frontends get some.
+      for (let connection = 0; connection < 4; connection++) {
+        const answer = await createClient(PredictionService, makeTransport(server.port)).predict({ inputs });
+        expect(answer).toEqual(expected);
+        examples += index + 1;
+      }
+    }
+    expect(server.stats).toEqual({ answeredRequests: 32, answeredExamples: examples, refusedRequests: {} });
+    const text = await (await fetch(`http://127.0.0.1:${server.adminPort}/metrics`)).text();
+    expect(text).toContain(`dlrm_batched_examples_total ${examples}\n`);
+    expect(text).toContain(`dlrm_stage_seconds_count{stage="gather"} 32\n`);
+  });
+
+  test("requests larger than a batch are split and joined", async () => {
+    await using one = await startTestServer(bundle, { frontends: 1 });
+    await using server = await startTestServer(bundle, { frontends: 2, maxBatchSize: 8 });
+    const inputs = inputsOf(exampleRequest(5, 30));
+    expect(await grpcClient(server.port).predict({ inputs })).toEqual(await grpcClient(one.port).predict({ inputs }));
+  });
+
+  test("an id that is no row, and more than may wait, are refused as by one frontend", async () => {
+    const device = new HeldDevice();
+    await using server = await startTestServer(bundle, {
+      frontends: 2,
+      adminPort: 0,
+      device: device.open,
+      maxBatchSize: 4,
+      maxExamplesPerRequest: 4,
+      maxEnqueuedExamples: 6,
+    });
+    using _held = device;
+    const wrong = exampleRequest(3, 1);
+    wrong.ids[1]![0] = 7;
+    await expect(grpcClient(server.port).predict({ inputs: inputsOf(wrong) })).rejects.toThrow(
+      '[invalid_argument] input "sparse_1": expected ids from 0 to 6, got 7 at example 0, bag position 0',
+    );
+    const begun = device.hold();
+    const running = grpcClient(server.port).predict({ inputs: inputsOf(exampleRequest(1, 4)) });
+    await begun;
+    const queued = untilMetric(server.adminPort, "dlrm_queued_examples 4");
+    const waiting = grpcClient(server.port).predict({ inputs: inputsOf(exampleRequest(1, 4)) });
+    await queued;
+    const refused = grpcClient(server.port).predict({ inputs: inputsOf(exampleRequest(1, 4)) });
+    await expect(refused).rejects.toThrow(
+      "[resource_exhausted] the server is overloaded: 4 of at most 6 examples wait (--max-enqueued-examples)",
+    );
+    device.release();
+    expect((await running).outputs["scores"]?.shape).toEqual([4n]);
+    expect((await waiting).outputs["scores"]?.shape).toEqual([4n]);
+  });
+
+  test("a cancelled request and one whose deadline passes are not run when all of their batch have left, and are counted", async () => {
+    const device = new HeldDevice();
+    await using server = await startTestServer(bundle, { frontends: 2, adminPort: 0, device: device.open });
+    using _held = device;
+    const client = grpcClient(server.port);
+    const inputs = inputsOf(exampleRequest(1, 1));
+    const begun = device.hold();
+    const running = client.predict({ inputs });
+    await begun;
+    const cancelling = new AbortController();
+    const cancelled = client.predict({ inputs }, { signal: cancelling.signal });
+    const expired = client.predict({ inputs }, { headers: { "grpc-timeout": "100m" } });
+    await untilMetric(server.adminPort, "dlrm_queued_examples 2");
+    cancelling.abort();
+    await expect(cancelled).rejects.toThrow("[canceled]");
+    await expect(expired).rejects.toThrow("[deadline_exceeded]");
+    await untilMetric(server.adminPort, 'dlrm_dropped_requests_total{why="cancelled",when="waiting"} 1');
+    await untilMetric(server.adminPort, 'dlrm_dropped_requests_total{why="deadline",when="waiting"} 1');
+    device.release();
+    await running;
+    await untilMetric(server.adminPort, "dlrm_queued_examples 0");
+    // The warm-up is no batch of the ring: the device ran one request and nothing more.
+    expect(device.begun).toEqual([1]);
+  });
+
+  test("drain answers everything that came, on both", async () => {
+    const device = new HeldDevice();
+    await using server = await startTestServer(bundle, {
+      frontends: 2,
+      adminPort: 0,
+      device: device.open,
+      batching: "window",
+      batchTimeoutMicros: 60_000_000,
+    });
+    using _held = device;
+    const clients = Array.from({ length: 6 }, () => grpcClient(server.port));
+    const answers = clients.map((client, index) => client.predict({ inputs: inputsOf(exampleRequest(index, 1)) }));
+    // The window is a minute: only the drain ends it.
+    await untilMetric(server.adminPort, "dlrm_queued_examples 6");
+    const drained = server.drain();
+    for (const answer of answers) expect((await answer).outputs["scores"]?.shape).toEqual([1n]);
+    expect(await drained).toEqual({ unfinishedRequests: 0 });
+    expect(server.stats).toEqual({ answeredRequests: 6, answeredExamples: 6, refusedRequests: {} });
+    expect(server.phase).toBe("closed");
+  });
+
+  test("one that crashes is replaced, and the requests of the other are answered", async () => {
+    using threads = watchThreads();
+    const device = new HeldDevice();
+    await using server = await startTestServer(bundle, { frontends: 2, adminPort: 0, device: device.open });
+    using _held = device;
+    const begun = device.hold();
+    // Over so many connections that both frontends have some.
+    const answers = Array.from({ length: 24 }, (_, index) =>
+      grpcClient(server.port)
+        .predict({ inputs: inputsOf(exampleRequest(index, 1)) })
+        .then(
+          () => "answered",
+          () => "lost",
+        ),
+    );
+    await begun;
+    await untilMetric(server.adminPort, "dlrm_in_flight_requests 24");
+    const [crashing] = threads.named("frontend 0") as [Worker];
+    await crashing.terminate();
+    const lost = 24 - (await metric(server.adminPort, "dlrm_in_flight_requests"));
+    device.release();
+    const outcomes = await Promise.all(answers);
+    expect(outcomes.filter((outcome) => outcome === "lost")).toHaveLength(lost);
+    expect(lost).toBeGreaterThan(0);
+    expect(lost).toBeLessThan(24);
+    while (threads.named("frontend 0").length < 2) await new Promise(setImmediate);
+    const inputs = inputsOf(exampleRequest(1, 1));
+    for (let connection = 0; connection < 8; connection++) {
+      expect((await grpcClient(server.port).predict({ inputs })).outputs["scores"]?.shape).toEqual([1n]);
+    }
+    expect(server.phase).toBe("serving");
+  });
+});
+
+describe.each([1, 2])("a device whose thread crashes, with %i frontends", (frontends) => {
+  test("fails what it had, says NOT_SERVING, and is opened again", async () => {
+    using threads = watchThreads();
+    await using server = await startTestServer(bundle, { frontends, adminPort: 0 });
+    const client = grpcClient(server.port);
+    const inputs = inputsOf(exampleRequest(1, 1));
+    const before = await client.predict({ inputs });
+    const [crashing] = threads.named("simulated device") as [Worker];
+    const ended = crashing.terminate();
+    const failed = client.predict({ inputs });
+    await ended;
+    await expect(failed).rejects.toThrow(
+      /^\[unavailable\] (the device is lost: |the server is opening its device again)/u,
+    );
+    await untilHealth(server.port, ServingStatus.NOT_SERVING);
+    await expect(client.predict({ inputs })).rejects.toThrow(
+      "[unavailable] the server is opening its device again: try another one",
+    );
+    expect(server.phase).toBe("recovering");
+    await untilHealth(server.port, ServingStatus.SERVING);
+    expect(await client.predict({ inputs })).toEqual(before);
+    expect(threads.named("simulated device")).toHaveLength(2);
+  });
+});
