@@ -1,4 +1,4 @@
-/** The figures the bench reports, and what each must reach. Ratios are of two medians of one run. */
+/** The figures the bench reports, and what each must reach. Ratios are of two things measured in one run. */
 export const FIGURES = {
   native_vs_numpy_b1: { unit: "ratio", atLeast: 6, what: "native kernel against NumPy, 1 example a call" },
   native_vs_numpy_b16: { unit: "ratio", atLeast: 2.3, what: "native kernel against NumPy, 16 examples a call" },
@@ -6,11 +6,18 @@ export const FIGURES = {
   native_vs_plain_loop: {
     unit: "ratio",
     atLeast: 1.1,
-    what: "native kernel against a plain vector loop without prefetch",
+    what: "native kernel against a plain vector loop (AVX-512 or AVX2, whichever the CPU has) without prefetch",
   },
   native_vs_sequential_read: { unit: "ratio", atLeast: 0.65, what: "bytes of rows a second against a sequential read" },
+  random_read_vs_sequential_read: {
+    unit: "ratio",
+    what: "the same of reads of random rows that add nothing: the most this memory gives to rows",
+  },
+  native_vs_random_read: { unit: "ratio", what: "native kernel against those reads" },
   two_cores_vs_one: { unit: "ratio", atLeast: 1.8, what: "two threads together against one" },
-  plain_two_cores_vs_one: { unit: "ratio", what: "the same of the plain loop: what this memory gives" },
+  random_two_cores_vs_one: { unit: "ratio", what: "the same of reads of random rows that add nothing" },
+  sequential_two_cores_vs_one: { unit: "ratio", what: "the same of sequential reads" },
+  plain_two_cores_vs_one: { unit: "ratio", what: "the same of the plain loop" },
   wasm_vs_numpy_b1: { unit: "ratio", atLeast: 1, what: "WebAssembly kernel against NumPy, 1 example a call" },
   wasm_vs_numpy_b128: { unit: "ratio", atLeast: 0.8, what: "WebAssembly kernel against NumPy, 128 examples a call" },
   call_overhead_us: { unit: "µs", atMost: 2, what: "a native call that gathers one row of one element" },
@@ -22,10 +29,23 @@ export const FIGURES = {
 
 export type FigureName = keyof typeof FIGURES;
 
-/** One figure: its value, the measurements it comes from, or why there is none. */
-export type Figure =
-  | { readonly value: number; readonly ok: boolean; readonly measurements: Readonly<Record<string, readonly number[]>> }
-  | { readonly missing: string };
+/** What is known of a figure by its name. */
+export interface Aim {
+  readonly unit: string;
+  readonly what: string;
+  readonly atLeast?: number;
+  readonly atMost?: number;
+}
+
+/** One result: a figure, or a measurement that figures are made of. */
+export interface Result {
+  readonly name: string;
+  /** The median of `samples`. */
+  readonly value: number;
+  readonly unit: string;
+  /** In the order they were measured. */
+  readonly samples: readonly number[];
+}
 
 /** The middle value, or the mean of the two in the middle. */
 export function median(values: readonly number[]): number {
@@ -35,8 +55,17 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? Number.NaN) + upper) / 2;
 }
 
+/** A result of its samples. */
+export function resultOf(name: string, unit: string, samples: readonly number[]): Result {
+  return { name, value: median(samples), unit, samples };
+}
+
+/** Ratios of measurements that were made in the same round, times `factor`. */
+export function ratiosOf(over: readonly number[], under: readonly number[], factor = 1): number[] {
+  return over.map((value, at) => (value / (under[at] ?? Number.NaN)) * factor);
+}
+
 /** Whether a value reaches what its figure must. */
-export function reaches(name: FigureName, value: number): boolean {
-  const figure: { unit: string; atLeast?: number; atMost?: number } = FIGURES[name];
-  return value >= (figure.atLeast ?? Number.NEGATIVE_INFINITY) && value <= (figure.atMost ?? Number.POSITIVE_INFINITY);
+export function reaches({ atLeast, atMost }: Aim, value: number): boolean {
+  return value >= (atLeast ?? Number.NEGATIVE_INFINITY) && value <= (atMost ?? Number.POSITIVE_INFINITY);
 }

@@ -7,7 +7,7 @@ import { createInterface } from "node:readline";
 import { Worker, isMainThread, parentPort, workerData } from "node:worker_threads";
 import { attachEmbeddingStore, openEmbeddingStore } from "../src/index.ts";
 import type { EmbeddingStore, EmbeddingStoreHandle, KernelChoice } from "../src/index.ts";
-import { HOT_SIZES, randomIds, xorshift32 } from "./workload.ts";
+import { HOT_SIZES, fillRandomIds, xorshift32 } from "./workload.ts";
 
 /** What a process is asked. */
 export type Question =
@@ -35,7 +35,7 @@ function measureGather(
   const rows = store.tables.map((table) => table.rows);
   const pool = Array.from({ length: examplesInPool / batch }, () => {
     const ids = new Int32Array(new SharedArrayBuffer(plan.idsPerExample * batch * 4));
-    ids.set(randomIds(rows, batch, random));
+    fillRandomIds(ids, rows, batch, random);
     return ids;
   });
   const output = new Float32Array(new SharedArrayBuffer(plan.outputWidth * batch * 4));

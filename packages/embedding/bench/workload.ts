@@ -17,20 +17,23 @@ export function rowsOfTables(maxRows: number): readonly number[] {
 
 /** A generator of uint32 that is the same in every language that has 32-bit arithmetic (xorshift32). */
 export function xorshift32(seed: number): () => number {
-  let state = seed >>> 0 || 1;
+  // In an array, because numbers beyond 2^31 would be new objects each: garbage of the bench, not of what it measures.
+  const state = Uint32Array.of(seed >>> 0 || 1);
   return () => {
-    state ^= state << 13;
-    state ^= state >>> 17;
-    state = (state ^ (state << 5)) >>> 0;
-    return state;
+    let next = state[0] as number;
+    next ^= next << 13;
+    next ^= next >>> 17;
+    next ^= next << 5;
+    state[0] = next;
+    return next >>> 0;
   };
 }
 
-/** Uniform ids for `batch` examples, feature-major. */
-export function randomIds(rows: readonly number[], batch: number, random: () => number): Int32Array {
-  const ids: number[] = [];
+/** Writes uniform ids for `batch` examples, feature-major. */
+export function fillRandomIds(ids: Int32Array, rows: readonly number[], batch: number, random: () => number): void {
+  let at = 0;
   for (const [feature, hotSize] of HOT_SIZES.entries()) {
-    for (let i = 0; i < batch * hotSize; i++) ids.push(random() % (rows[feature] ?? 1));
+    const count = rows[feature] ?? 1;
+    for (let i = 0; i < batch * hotSize; i++) ids[at++] = random() % count;
   }
-  return Int32Array.from(ids);
 }

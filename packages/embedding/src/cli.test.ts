@@ -64,7 +64,34 @@ test("quantize converts a file that opens, and reports errors of tables and scor
   store.close();
 });
 
+test("scores by a module that is given, which gets dense features and both tables' pooled vectors", async () => {
+  await writeFile(
+    join(dir, "scorer.mjs"),
+    `export const openEmbeddingScorer = (bundle) => ({
+      denseFeatures: 2,
+      score: (dense, pooled, batch) => {
+        if (bundle !== "." || dense.length !== batch * 2 || dense.some((value) => value < 0 || value >= 1)) throw new Error("bad");
+        return Array.from({ length: batch }, (_, b) => pooled[b * 5 + 1]);
+      },
+    });`,
+  );
+  await writeFile(join(dir, "none.mjs"), "export const a = 1;");
+  const quantize = ["quantize", "--in", "tables.safetensors", "--out", "scored.safetensors", "--dtype", "int8"];
+  const { stdout } = await run(...quantize, "--bundle", ".", "--scorer", "./scorer.mjs", "--examples", "70");
+  // 127.5 becomes 128: the pooled vector of two ids is off by 0, 0.5 or 1.
+  expect(stdout).toMatch(
+    /scores of \.\/scorer\.mjs over 70 random examples: change max 1\.000e\+0, mean [3-7]\.\d+e-1\n/,
+  );
+  expect((await run(...quantize, "--bundle", ".", "--scorer", "./none.mjs")).stderr).toContain(
+    "scorer ./none.mjs exports no function openEmbeddingScorer",
+  );
+  expect((await run(...quantize, "--bundle", ".", "--scorer", "./absent.mjs")).stderr).toMatch(
+    /dlrm-embedding: cannot load scorer \.\/absent\.mjs: Cannot find module/,
+  );
+});
+
 test.each([
+  [["quantize", "--scorer", "x"], /--scorer needs --bundle/],
   [["quantise"], /command is "quantise", expected quantize/],
   [["quantize", "--in", "x"], /--in and --out are needed/],
   [["quantize", "--in", "x", "--out", "y", "--dtype", "int2"], /--dtype is int2, expected float16/],

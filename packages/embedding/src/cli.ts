@@ -2,7 +2,7 @@
 import { parseArgs } from "node:util";
 import { EmbeddingError } from "./embedding-error.ts";
 import { quantizeFile } from "./quantize-file.ts";
-import { measureScoreError } from "./score-error.ts";
+import { measureScoreError, openScorer, openSimulatedScorer } from "./score-error.ts";
 import { TABLE_DTYPES } from "./table.ts";
 import type { TableDtype } from "./table.ts";
 
@@ -13,8 +13,10 @@ Converts the float32 tables of a safetensors file and reports, for each, the err
   --in FILE          safetensors file to read
   --out FILE         safetensors file to write
   --dtype DTYPE      float16, bfloat16, int8 or int4 (FBGEMM's fused row-wise formats)
-  --bundle DIR       also report how scores of this bundle's simulated network change
-  --examples N       random examples to score (default 4096)
+  --bundle DIR       also report how scores of this bundle change
+  --scorer MODULE    what computes them: a file or package that exports openEmbeddingScorer(bundleDir), such as
+                     @dlrm/model (the bundle's dense network; default: the bundle's simulated network)
+  --examples N       random examples to score (default 4096, with a scorer 256)
   --help
 `;
 
@@ -30,12 +32,13 @@ async function main(args: readonly string[]): Promise<void> {
   if (positionals[0] !== "quantize" || positionals.length > 1) {
     throw new UsageError(`command is ${JSON.stringify(positionals.join(" "))}, expected quantize`);
   }
+  if (values.scorer !== undefined && values.bundle === undefined) throw new UsageError("--scorer needs --bundle");
   const { in: input, out: output, dtype } = values;
   if (input === undefined || output === undefined) throw new UsageError("--in and --out are needed");
   if (dtype === undefined || dtype === "float32" || !(TABLE_DTYPES as readonly string[]).includes(dtype)) {
     throw new UsageError(`--dtype is ${dtype ?? "missing"}, expected float16, bfloat16, int8 or int4`);
   }
-  const examples = Number(values.examples);
+  const examples = Number(values.examples ?? (values.scorer === undefined ? 4096 : 256));
   if (!Number.isInteger(examples) || examples < 1) {
     throw new UsageError(`--examples is ${values.examples}, expected an integer of at least 1`);
   }
@@ -47,12 +50,22 @@ async function main(args: readonly string[]): Promise<void> {
       `${name}: ${from} to ${to}, ${ratio} times smaller, error max ${error.max.toExponential(3)}, RMS ${error.rms.toExponential(3)}`,
     );
   }
-  if (values.bundle !== undefined) {
-    const error = await measureScoreError(values.bundle, output, examples);
-    console.log(
-      `scores of the simulated network over ${error.examples} random examples: change max ${error.max.toExponential(3)}, mean ${error.mean.toExponential(3)}`,
-    );
-  }
+  if (values.bundle !== undefined) await reportScoreError(values.bundle, output, examples, values.scorer);
+}
+
+async function reportScoreError(
+  bundle: string,
+  converted: string,
+  examples: number,
+  module: string | undefined,
+): Promise<void> {
+  const scorer = module === undefined ? await openSimulatedScorer(bundle) : await openScorer(module, bundle);
+  const error = await measureScoreError(bundle, converted, examples, scorer);
+  await scorer.close?.();
+  const network = module === undefined ? "the simulated network" : module;
+  console.log(
+    `scores of ${network} over ${error.examples} random examples: change max ${error.max.toExponential(3)}, mean ${error.mean.toExponential(3)}`,
+  );
 }
 
 function parse(args: readonly string[]) {
@@ -65,7 +78,8 @@ function parse(args: readonly string[]) {
         out: { type: "string" },
         dtype: { type: "string" },
         bundle: { type: "string" },
-        examples: { type: "string", default: "4096" },
+        scorer: { type: "string" },
+        examples: { type: "string" },
         help: { type: "boolean" },
       },
     });

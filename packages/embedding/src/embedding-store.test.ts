@@ -10,6 +10,8 @@ import { attachEmbeddingStore, openEmbeddingStore } from "./embedding-store.ts";
 import type { EmbeddingStore } from "./embedding-store.ts";
 import { KERNELS_TO_TEST } from "../test/kernels.ts";
 
+const rowsOf = (...data: number[]) => ({ rows: { t: { dim: 2, data: Float32Array.from(data) } } });
+
 let dir = "";
 let path = "";
 const features = [
@@ -228,28 +230,30 @@ describe.each(KERNELS_TO_TEST)("with the %s kernel, a store", (kernel) => {
     }
   });
 
-  test("reports progress up to all of its bytes", async () => {
-    const seen: [number, number][] = [];
-    const store = await openEmbeddingStore({ safetensors: path }, { kernel, onProgress: (...at) => seen.push(at) });
-    store.close();
-    expect(seen.at(-1)).toEqual([48, 48]);
-  });
-
-  test("stops loading when its signal is aborted", async () => {
-    await expect(
-      openEmbeddingStore({ safetensors: path }, { kernel, signal: AbortSignal.abort("enough") }),
-    ).rejects.toMatchObject({
-      code: "aborted",
-      cause: "enough",
-    });
-  });
-});
-
-describe.runIf(KERNELS_TO_TEST.includes("native"))("a native store", () => {
-  const rowsOf = (...data: number[]) => ({ rows: { t: { dim: 2, data: Float32Array.from(data) } } });
+  test("multiplies rows by weights", () =>
+    withStore((store) => {
+      const plan = store.plan([
+        { table: "colours", hotSize: 2 },
+        { table: "shapes", hotSize: 2, pooling: "mean" },
+      ]);
+      const output = new Float32Array(5);
+      const ids = Int32Array.of(0, 2, 1, 0);
+      const weights = Float32Array.of(2, -0.5, 4, 8);
+      plan.gather(ids, 1, output, 0, weights);
+      // 2 * [1, 2] - 0.5 * [100, 200], and half of 4 * [-1, -2, -3] + 8 * [0.5, 0.25, 0.125].
+      expect(Array.from(output)).toEqual([-48, -96, 0, -3, -5.5]);
+      plan.gatherRagged(Int32Array.of(0, 2, 1), Int32Array.of(2, 1), 1, output, 0, weights);
+      expect(Array.from(output)).toEqual([-48, -96, -4, -8, -12]);
+      for (const bad of [weights.subarray(1), [1, 2, 3, 4] as unknown as Float32Array]) {
+        expect(thrown(() => plan.gather(ids, 1, output, 0, bad)).code).toBe("invalid_argument");
+        expect(thrown(() => plan.gatherRagged(ids, Int32Array.of(2, 2), 1, output, 0, bad)).code).toBe(
+          "invalid_argument",
+        );
+      }
+    }));
 
   test("replaces rows, and refuses updates out of range with nothing changed", async () => {
-    const store = await openEmbeddingStore(rowsOf(1, 2, 3, 4, 5, 6), { kernel: "native" });
+    const store = await openEmbeddingStore(rowsOf(1, 2, 3, 4, 5, 6), { kernel });
     const plan = store.plan([{ table: "t", hotSize: 1 }]);
     const pooled = () => {
       const output = new Float32Array(6);
@@ -275,6 +279,24 @@ describe.runIf(KERNELS_TO_TEST.includes("native"))("a native store", () => {
     store.close();
   });
 
+  test("reports progress up to all of its bytes", async () => {
+    const seen: [number, number][] = [];
+    const store = await openEmbeddingStore({ safetensors: path }, { kernel, onProgress: (...at) => seen.push(at) });
+    store.close();
+    expect(seen.at(-1)).toEqual([48, 48]);
+  });
+
+  test("stops loading when its signal is aborted", async () => {
+    await expect(
+      openEmbeddingStore({ safetensors: path }, { kernel, signal: AbortSignal.abort("enough") }),
+    ).rejects.toMatchObject({
+      code: "aborted",
+      cause: "enough",
+    });
+  });
+});
+
+describe.runIf(KERNELS_TO_TEST.includes("native"))("a native store", () => {
   test("maps a file, and cannot be attached to once closed", async () => {
     const store = await openEmbeddingStore({ safetensors: path }, { kernel: "native", mode: "mmap" });
     const output = new Float32Array(2);
@@ -307,10 +329,7 @@ describe.runIf(KERNELS_TO_TEST.includes("native"))("a native store", () => {
   });
 });
 
-test("kernels that cannot update or map say so", async () => {
-  const store = await openEmbeddingStore({ safetensors: path }, { kernel: "wasm" });
-  expect(thrown(() => store.update([])).code).toBe("unsupported");
-  store.close();
+test("a kernel that cannot map says so", async () => {
   await expect(openEmbeddingStore({ safetensors: path }, { kernel: "wasm", mode: "mmap" })).rejects.toMatchObject({
     code: "unsupported",
   });
@@ -359,6 +378,39 @@ describe("openEmbeddingStore refuses", () => {
       code: "invalid_file",
       message: `${path}: has SHA-256 ${sha256}, expected ${other}`,
     });
+  });
+
+  test("a .npy file with another SHA-256 than it must have, naming its table", async () => {
+    const file = join(dir, "hashed.npy");
+    const bytes = npyBytes("{'descr': '<f4', 'fortran_order': False, 'shape': (1, 1), }", new Uint8Array(4));
+    await writeFile(file, bytes);
+    const sha256 = createHash("sha256").update(bytes).digest("hex");
+    const openNpy = (hash: string | Record<string, string>) =>
+      openEmbeddingStore({ npy: { t: file } }, { sha256: hash }).then((store) => store.close());
+    await openNpy({ t: sha256 });
+    await expect(openNpy({ t: sha256.replace(/^./, "x") })).rejects.toMatchObject({
+      code: "invalid_file",
+      message: `${file}: table "t" has SHA-256 ${sha256}, expected ${sha256.replace(/^./, "x")}`,
+    });
+    await expect(openNpy({ u: sha256 })).rejects.toMatchObject({ code: "unknown_table" });
+    await expect(openNpy(sha256)).rejects.toMatchObject({ code: "invalid_argument" });
+    expect(await refusal(path, { sha256: { colours: sha256 } })).toMatchObject({ code: "invalid_argument" });
+  });
+
+  test.each([
+    [{ descr: "<f8", bytes: 16 }, "invalid_table", /has dtype "<f8", expected <f4 or <f2/],
+    [{ bytes: 4 }, "invalid_file", /of 8 bytes is truncated: the file has 132 bytes/],
+    [{ bytes: 12 }, "invalid_file", /of 8 bytes is followed by other data: the file has 140 bytes/],
+    [{ shape: "(2,)", bytes: 8 }, "invalid_table", /has shape \[2\], expected \[rows, dim\]/],
+  ])("a .npy file of %j, naming file, table and offset", async (npy, code, message) => {
+    const { descr = "<f4", shape = "(2, 1)", bytes }: { descr?: string; shape?: string; bytes: number } = npy;
+    const file = join(dir, "wrong.npy");
+    const dict = `{'descr': '${descr}', 'fortran_order': False, 'shape': ${shape}, }`;
+    await writeFile(file, npyBytes(dict, new Uint8Array(bytes)));
+    const error = await openEmbeddingStore({ npy: { t: file } }).catch((reason: unknown) => reason as EmbeddingError);
+    expect(error).toMatchObject({ code });
+    expect((error as EmbeddingError).message).toMatch(message);
+    expect((error as EmbeddingError).message).toContain(`${file}: table "t" at offset 128`);
   });
 
   test("kernels it does not have, and policies that make no sense", async () => {

@@ -4,10 +4,19 @@ import type { OutOfVocabularyId } from "./embedding-error.ts";
 import { attachSession, openSession } from "./kernel-choice.ts";
 import type { KernelChoice, SessionHandle } from "./kernel-choice.ts";
 import type { KernelPlan, KernelSession } from "./kernel.ts";
-import { checkIds, checkOutput, checkRagged, layOutPlan, locateId, locateRaggedId } from "./plan-layout.ts";
+import {
+  checkIds,
+  checkOutput,
+  checkRagged,
+  checkWeights,
+  layOutPlan,
+  locateId,
+  locateRaggedId,
+} from "./plan-layout.ts";
 import type { FeatureLayout, PlanFeature, PlanLayout } from "./plan-layout.ts";
 import { describeTables } from "./table-source.ts";
 import { verifySha256 } from "./verify-sha256.ts";
+import type { ExpectedSha256 } from "./verify-sha256.ts";
 import type { EmbeddingSource, OutOfVocabularyPolicies } from "./table-source.ts";
 import { tableBytesOf } from "./table.ts";
 import type { TableInfo } from "./table.ts";
@@ -25,9 +34,10 @@ export interface EmbeddingStoreOptions {
    */
   readonly mode?: "memory" | "mmap" | undefined;
   /**
-   * SHA-256 (hexadecimal) that the safetensors file must have. Costs reading it once more, before loading. Default: not checked.
+   * SHA-256 (hexadecimal) that the safetensors file must have, or those of `.npy` files by table name. Costs reading files once more,
+   * before loading. Default: not checked.
    */
-  readonly sha256?: string | undefined;
+  readonly sha256?: ExpectedSha256 | undefined;
   /** Spreads the tables (nothing else) over all NUMA nodes. Linux and the native kernel only. Default: false. */
   readonly numaInterleave?: boolean | undefined;
   /** Reads in flight while loading. Default: twice the CPUs this process may use, at least 4. */
@@ -58,14 +68,22 @@ export interface GatherPlan {
    * Pools `batch` examples into rows `outputRow` … `outputRow + batch - 1` of `output`, which is `[rows, outputWidth]`, row-major.
    * `ids` is feature-major: position `h` of feature `f` of example `b` stands at
    * `batch * (sum of the hot sizes before f) + b * hotSize[f] + h`.
-   * Throws `out_of_vocabulary` or `invalid_argument` before any table memory is read and with nothing written.
+   * `weights`, one for each id, multiply rows before they are added (FBGEMM's per-sample weights); a mean is still divided by the number
+   * of rows. Throws `out_of_vocabulary` or `invalid_argument` before any table memory is read and with nothing written.
    */
-  gather(ids: Int32Array, batch: number, output: Float32Array, outputRow: number): void;
+  gather(ids: Int32Array, batch: number, output: Float32Array, outputRow: number, weights?: Float32Array): void;
   /**
    * `gather` for bags of any length, in FBGEMM's words: `lengths` is `[features, batch]`, and `ids` (FBGEMM's `indices`) are packed in the
    * same order, all bags of the first feature, then of the next. Hot sizes do not count here.
    */
-  gatherRagged(ids: Int32Array, lengths: Int32Array, batch: number, output: Float32Array, outputRow: number): void;
+  gatherRagged(
+    ids: Int32Array,
+    lengths: Int32Array,
+    batch: number,
+    output: Float32Array,
+    outputRow: number,
+    weights?: Float32Array,
+  ): void;
   /**
    * Makes int32 ids of int64 ones, for `gather`: ids of rows stay, others become what the table's policy makes of them (`modulo` is
    * taken of the whole 64 bits). The first id that is refused, with `into` partly written; `undefined` if there is none.
@@ -92,9 +110,10 @@ export interface EmbeddingStore {
   handle(): EmbeddingStoreHandle;
   plan(features: readonly PlanFeature[]): GatherPlan;
   /**
-   * Replaces rows while other threads gather: each gather sees all of `updates` or none, and never a torn row. Costs a copy of each 2 MiB
-   * of table that is touched; the memory of what was replaced returns when the last gather that reads it ends. Gives the new epoch,
-   * which counts updates. Only the native kernel can (else: `unsupported`).
+   * Replaces rows, a range or a whole table while other threads gather: each gather sees all of `updates` or none, and never a torn row.
+   * Gives the new epoch, which counts updates. The native kernel copies each 2 MiB of table that is touched, readers never wait, and the
+   * memory of what was replaced returns when the last gather that reads it ends. The others replace rows in place, and a gather that
+   * an update falls into is made again before it returns.
    */
   update(updates: readonly RowUpdate[]): number;
   /** Ids without a row that this thread's gathers have met, by table; only tables with a policy other than `error` count. */
@@ -177,12 +196,6 @@ class SessionStore implements EmbeddingStore {
 
   update(updates: readonly RowUpdate[]): number {
     this.#checkOpen();
-    if (this.#session.update === undefined) {
-      throw new EmbeddingError(
-        "unsupported",
-        `the kernel ${this.kernel.name} does not update tables, only the native one does`,
-      );
-    }
     return this.#session.update(
       updates.map(({ table: name, firstRow, rows }) => {
         const table = this.tables.findIndex((info) => info.name === name);
@@ -269,22 +282,30 @@ class SessionPlan implements GatherPlan {
     return at < 0 ? undefined : { ...locateId(this.#layout, batch, at), id: ids[at] as number };
   }
 
-  gather(ids: Int32Array, batch: number, output: Float32Array, outputRow: number): void {
+  gather(ids: Int32Array, batch: number, output: Float32Array, outputRow: number, weights?: Float32Array): void {
     this.#checkOpen();
     checkIds(this.#layout, ids, batch);
+    checkWeights(weights, batch * this.idsPerExample);
     checkOutput(this.#layout, batch, output, outputRow);
-    const at = this.#plan.gather(ids, batch, output, outputRow);
+    const at = this.#plan.gather(ids, batch, output, outputRow, weights);
     if (at >= 0) throw this.#refusal({ ...locateId(this.#layout, batch, at), id: ids[at] as number });
     for (const { tableIndex, table, hotSize, hotBefore } of this.#lenient) {
       this.#count(tableIndex, table, ids, batch * hotBefore, batch * (hotBefore + hotSize));
     }
   }
 
-  gatherRagged(ids: Int32Array, lengths: Int32Array, batch: number, output: Float32Array, outputRow: number): void {
+  gatherRagged(
+    ids: Int32Array,
+    lengths: Int32Array,
+    batch: number,
+    output: Float32Array,
+    outputRow: number,
+    weights?: Float32Array,
+  ): void {
     this.#checkOpen();
-    checkRagged(this.#layout, ids, lengths, batch);
+    checkWeights(weights, checkRagged(this.#layout, ids, lengths, batch));
     checkOutput(this.#layout, batch, output, outputRow);
-    const at = this.#plan.gatherRagged(ids, lengths, batch, output, outputRow);
+    const at = this.#plan.gatherRagged(ids, lengths, batch, output, outputRow, weights);
     if (at >= 0) throw this.#refusal({ ...locateRaggedId(lengths, batch, at), id: ids[at] as number });
     if (this.#lenient.length === 0) return;
     let start = 0;

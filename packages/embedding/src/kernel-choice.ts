@@ -50,8 +50,9 @@ export async function openSession(
     }
     whyNotNative = native.whyNot;
   }
-  if (options.mapFiles) {
-    throw new EmbeddingError("unsupported", `mode mmap needs the native kernel: ${whyNotNative}`);
+  const unsupported = options.mapFiles ? "mode mmap" : options.numaInterleave ? "numaInterleave" : undefined;
+  if (unsupported !== undefined) {
+    throw new EmbeddingError("unsupported", `${unsupported} needs the native kernel: ${whyNotNative}`);
   }
   const kernel = choice === "reference" ? "reference" : "wasm";
   const open = kernel === "reference" ? openReferenceSession : openWasmSession;
@@ -61,7 +62,7 @@ export async function openSession(
 
 /** The same tables and the same kernel in another thread. */
 export function attachSession(tables: readonly TableInfo[], handle: SessionHandle): KernelSession {
-  if (handle.kernel === "wasm") return attachWasmSession(handle.inner as WasmHandle);
+  if (handle.kernel === "wasm") return attachWasmSession(tables, handle.inner as WasmHandle);
   if (handle.kernel === "reference") return attachReferenceSession(tables, handle.inner as ReferenceHandle);
   const native = loadNativeBinding();
   if ("binding" in native) return attachNativeSession(native.binding, handle.inner as NativeHandle);

@@ -62,6 +62,18 @@ describe.each(OPENERS)("the %s kernel gives the reference's bits", (_, openSessi
         expect(plan.findOutOfVocabulary(ids, batch)).toBe(-1);
         expect(plan.gather(ids, batch, actual, 1)).toBe(-1);
         expect(Buffer.compare(Buffer.from(actual.buffer), Buffer.from(expected.buffer))).toBe(0);
+        const weights = Float32Array.from(ids, () => random() / 2 ** 31 - 1);
+        if (batch === 1) {
+          reference.gather(ids, batch, expected, 1, weights);
+          expect(plan.gather(ids, batch, actual, 1, weights)).toBe(-1);
+        } else {
+          // The same ids in bags of twice their size, of none, and of their size.
+          const lengths = Int32Array.from(layout.features.flatMap(({ hotSize }) => [hotSize * 2, 0, hotSize]));
+          const ofIds = dim % 2 === 0 ? undefined : weights;
+          reference.gatherRagged(ids, lengths, batch, expected, 1, ofIds);
+          expect(plan.gatherRagged(ids, lengths, batch, actual, 1, ofIds)).toBe(-1);
+        }
+        expect(Buffer.compare(Buffer.from(actual.buffer), Buffer.from(expected.buffer))).toBe(0);
       }
       session.close();
     });

@@ -14,6 +14,9 @@ import type { TableInfo } from "./table.ts";
  *       sum[d] += value(row, d)                    // float32, float16, bfloat16: widened, float32 addition in the order of h
  *       sum[d] += scale(row) * code(row, d)        // int8, int4: float32 product, then float32 addition
  *     shift += bias(row)                           // int8, int4
+ *     with weights, w the id's:
+ *       sum[d] += w * value(row, d)                // float32 product, then float32 addition
+ *       sum[d] += (w * scale(row)) * code(row, d), shift += w * bias(row)
  *   output[(outputRow + b) * outputWidth + column[f] + d] = sum[d] + shift       // mean: divided by the number of rows added
  * ```
  *
@@ -22,13 +25,23 @@ import type { TableInfo } from "./table.ts";
 export interface KernelPlan {
   /** Index into `ids` of the first id its table refuses, or -1. */
   findOutOfVocabulary(ids: Int32Array, batch: number): number;
-  /** Gathers and pools; -1, or the index into `ids` of the first id its table refuses, with nothing written. Arguments are checked. */
-  gather(ids: Int32Array, batch: number, output: Float32Array, outputRow: number): number;
+  /**
+   * Gathers and pools; -1, or the index into `ids` of the first id its table refuses, with nothing written. `weights` has one element
+   * for each id. Arguments are checked.
+   */
+  gather(ids: Int32Array, batch: number, output: Float32Array, outputRow: number, weights?: Float32Array): number;
   /**
    * The same with bags of any length: `lengths` is `[features, batch]`, and ids are packed in the same order. Lengths are not negative and
    * their sum is no more than there are ids.
    */
-  gatherRagged(ids: Int32Array, lengths: Int32Array, batch: number, output: Float32Array, outputRow: number): number;
+  gatherRagged(
+    ids: Int32Array,
+    lengths: Int32Array,
+    batch: number,
+    output: Float32Array,
+    outputRow: number,
+    weights?: Float32Array,
+  ): number;
 }
 
 /** One thread's access to the tables of a store by one kernel. */
@@ -39,7 +52,7 @@ export interface KernelSession {
   readonly handle: unknown;
   createPlan(layout: PlanLayout): KernelPlan;
   /** Replaces rows of several tables at once; arguments are checked. Gives the new epoch. */
-  readonly update?: (updates: readonly KernelUpdate[]) => number;
+  update(updates: readonly KernelUpdate[]): number;
   close(): void;
 }
 

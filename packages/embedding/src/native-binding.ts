@@ -38,8 +38,14 @@ export interface NativeSession {
 /** Results are -1 (done), an index into ids (refused), or one of the codes of `NATIVE_RESULTS`. */
 export interface NativePlan {
   gatherRegistered(ids: number, batch: number, output: number, outputRow: number): number;
-  gather(ids: Int32Array, batch: number, output: Float32Array, outputRow: number): number;
-  gatherRagged(ids: Int32Array, lengths: Int32Array, batch: number, output: Float32Array, outputRow: number): number;
+  gather(
+    ids: Int32Array,
+    lengths: Int32Array | null,
+    weights: Float32Array | null,
+    batch: number,
+    output: Float32Array,
+    outputRow: number,
+  ): number;
   findOutOfVocabulary(ids: Int32Array, batch: number): number;
 }
 
@@ -57,9 +63,22 @@ export type NativeBindingResult =
   | { readonly whyNot: string; readonly causes: readonly Error[] };
 
 /** The version of the binding these sources are written for. */
-const BINDING_VERSION = 2;
+const BINDING_VERSION = 3;
 
-/** `linux-x64-gnu`, `linux-arm64-musl`, `darwin-arm64`, `win32-x64`, … */
+/** Platforms that the native kernel is published for, and how npm knows them. */
+export const PLATFORMS: Readonly<
+  Record<string, { readonly os: readonly string[]; readonly cpu: readonly string[]; readonly libc?: readonly string[] }>
+> = {
+  "linux-x64-gnu": { os: ["linux"], cpu: ["x64"], libc: ["glibc"] },
+  "linux-x64-musl": { os: ["linux"], cpu: ["x64"], libc: ["musl"] },
+  "linux-arm64-gnu": { os: ["linux"], cpu: ["arm64"], libc: ["glibc"] },
+  "linux-arm64-musl": { os: ["linux"], cpu: ["arm64"], libc: ["musl"] },
+  "darwin-x64": { os: ["darwin"], cpu: ["x64"] },
+  "darwin-arm64": { os: ["darwin"], cpu: ["arm64"] },
+  "win32-x64": { os: ["win32"], cpu: ["x64"] },
+};
+
+/** The name of this machine's platform, one of `PLATFORMS` where there is a native kernel. */
 export function platformName(): string {
   if (process.platform !== "linux") return `${process.platform}-${process.arch}`;
   // Without this a report looks every network interface up.

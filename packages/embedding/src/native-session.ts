@@ -101,7 +101,7 @@ class NativeKernelSession implements KernelSession {
     return new NativeKernelPlan(this.#session.createPlan(Uint32Array.from(numbers)), this.#arrays);
   }
 
-  readonly update = (updates: readonly KernelUpdate[]): number => {
+  update(updates: readonly KernelUpdate[]): number {
     const places = Uint32Array.from(updates.flatMap(({ table, firstRow }) => [table, firstRow]));
     // Bytes that other threads may change meanwhile are copied first.
     const bytes = updates.map((update) =>
@@ -112,7 +112,7 @@ class NativeKernelSession implements KernelSession {
     } catch (error) {
       throw fromNativeError(error, "cannot update tables");
     }
-  };
+  }
 
   close(): void {
     this.#session.close();
@@ -158,18 +158,26 @@ class NativeKernelPlan implements KernelPlan {
     return checked(this.#plan.findOutOfVocabulary(ids, batch));
   }
 
-  gather(ids: Int32Array, batch: number, output: Float32Array, outputRow: number): number {
-    const idsSlot = this.#arrays.slotOf(ids);
-    const outputSlot = this.#arrays.slotOf(output);
-    return checked(
-      idsSlot >= 0 && outputSlot >= 0
-        ? this.#plan.gatherRegistered(idsSlot, batch, outputSlot, outputRow)
-        : this.#plan.gather(ids, batch, output, outputRow),
-    );
+  gather(ids: Int32Array, batch: number, output: Float32Array, outputRow: number, weights?: Float32Array): number {
+    if (weights === undefined) {
+      const idsSlot = this.#arrays.slotOf(ids);
+      const outputSlot = this.#arrays.slotOf(output);
+      if (idsSlot >= 0 && outputSlot >= 0) {
+        return checked(this.#plan.gatherRegistered(idsSlot, batch, outputSlot, outputRow));
+      }
+    }
+    return checked(this.#plan.gather(ids, null, weights ?? null, batch, output, outputRow));
   }
 
-  gatherRagged(ids: Int32Array, lengths: Int32Array, batch: number, output: Float32Array, outputRow: number): number {
-    return checked(this.#plan.gatherRagged(ids, lengths, batch, output, outputRow));
+  gatherRagged(
+    ids: Int32Array,
+    lengths: Int32Array,
+    batch: number,
+    output: Float32Array,
+    outputRow: number,
+    weights?: Float32Array,
+  ): number {
+    return checked(this.#plan.gather(ids, lengths, weights ?? null, batch, output, outputRow));
   }
 }
 
@@ -177,5 +185,5 @@ class NativeKernelPlan implements KernelPlan {
 function checked(result: number): number {
   if (result >= -1) return result;
   if (result === -2) throw new EmbeddingError("closed", "the embedding store is closed");
-  throw new EmbeddingError("invalid_argument", "ids or output are not arrays that hold this batch");
+  throw new EmbeddingError("invalid_argument", "ids, lengths, weights or output are not arrays that hold this batch");
 }

@@ -75,6 +75,20 @@ export function layOutPlan(tables: readonly TableInfo[], features: readonly Plan
   return { features: laidOut, idsPerExample: hotBefore, outputWidth: column };
 }
 
+/** Refuses weights that are fewer than ids. */
+export function checkWeights(weights: Float32Array | undefined, count: number): void {
+  if (weights === undefined) return;
+  if (!(weights instanceof Float32Array)) {
+    throw new EmbeddingError("invalid_argument", `weights are ${describe(weights)}, expected a Float32Array`);
+  }
+  if (weights.length < count) {
+    throw new EmbeddingError(
+      "invalid_argument",
+      `weights has ${weights.length} elements, expected at least ${count}, one for each id`,
+    );
+  }
+}
+
 /** Refuses ids that are too few. */
 export function checkIds(layout: PlanLayout, ids: Int32Array, batch: number): void {
   if (!(ids instanceof Int32Array)) {
@@ -92,8 +106,8 @@ export function checkIds(layout: PlanLayout, ids: Int32Array, batch: number): vo
   }
 }
 
-/** Refuses lengths that are too few or negative, and ids that are fewer than lengths say. */
-export function checkRagged(layout: PlanLayout, ids: Int32Array, lengths: Int32Array, batch: number): void {
+/** Refuses lengths that are too few or negative, and ids that are fewer than lengths say. Gives the sum of lengths. */
+export function checkRagged(layout: PlanLayout, ids: Int32Array, lengths: Int32Array, batch: number): number {
   checkIds({ ...layout, idsPerExample: 0 }, ids, batch);
   if (!(lengths instanceof Int32Array)) {
     throw new EmbeddingError("invalid_argument", `lengths are ${describe(lengths)}, expected an Int32Array`);
@@ -117,6 +131,7 @@ export function checkRagged(layout: PlanLayout, ids: Int32Array, lengths: Int32A
       `ids has ${ids.length} elements, expected at least ${sum}, the sum of lengths`,
     );
   }
+  return sum;
 }
 
 /** Where an index into packed ids belongs. */

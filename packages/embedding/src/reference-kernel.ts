@@ -20,6 +20,7 @@ export function createReferencePlan(layout: PlanLayout, tables: readonly SharedT
     batch: number,
     output: Float32Array,
     outputRow: number,
+    weights?: Float32Array,
   ): number {
     let next = 0;
     const bags = layout.features.flatMap((feature, f) =>
@@ -34,8 +35,8 @@ export function createReferencePlan(layout: PlanLayout, tables: readonly SharedT
       const refused = rows.indexOf(OUT_OF_VOCABULARY);
       if (refused >= 0) return first + refused;
     }
-    for (const { feature, example, rows } of bags) {
-      const kept = rows.filter((row) => row !== NO_ROW);
+    for (const { feature, example, first, rows } of bags) {
+      const kept = rows.map((row, at) => ({ row, weight: weights?.[first + at] })).filter(({ row }) => row !== NO_ROW);
       const sum = sumRows(tables[feature.tableIndex] as SharedTable, kept);
       const pooled = feature.pooling === "mean" && kept.length > 0 ? sum.map((value) => value / kept.length) : sum;
       output.set(pooled, (outputRow + example) * layout.outputWidth + feature.column);
@@ -46,25 +47,36 @@ export function createReferencePlan(layout: PlanLayout, tables: readonly SharedT
   return {
     findOutOfVocabulary,
     gatherRagged,
-    gather(ids, batch, output, outputRow) {
+    gather(ids, batch, output, outputRow, weights) {
       const lengths = layout.features.flatMap(({ hotSize }) => Array.from({ length: batch }, () => hotSize));
-      return gatherRagged(ids, Int32Array.from(lengths), batch, output, outputRow);
+      return gatherRagged(ids, Int32Array.from(lengths), batch, output, outputRow, weights);
     },
   };
 }
 
+/** A row, and what it is multiplied by before it is added. */
+interface WeightedRow {
+  readonly row: number;
+  readonly weight: number | undefined;
+}
+
 /** Sum of rows, as float32. */
-function sumRows(table: SharedTable, rows: readonly number[]): Float32Array {
+function sumRows(table: SharedTable, rows: readonly WeightedRow[]): Float32Array {
   const sum = new Float32Array(table.info.dim);
   let shift: number | undefined;
   let empty = true;
-  for (const row of rows) {
+  for (const { row, weight } of rows) {
     const { codes, scale, bias } = decodeRow(table, row);
+    // A product with 1 changes nothing.
+    const factor = Math.fround((weight ?? 1) * (scale ?? 1));
     for (const [d, code] of codes.entries()) {
-      const term = scale === undefined ? code : Math.fround(scale * code);
+      const term = Math.fround(factor * code);
       sum[d] = empty ? term : (sum[d] as number) + term;
     }
-    if (scale !== undefined) shift = shift === undefined ? bias : Math.fround(shift + bias);
+    if (scale !== undefined) {
+      const weighted = Math.fround((weight ?? 1) * bias);
+      shift = shift === undefined ? weighted : Math.fround(shift + weighted);
+    }
     empty = false;
   }
   if (shift === undefined) return sum;

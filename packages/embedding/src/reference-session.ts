@@ -5,10 +5,12 @@ import type { LoadOptions } from "./load-tables.ts";
 import { createReferencePlan } from "./reference-kernel.ts";
 import { tableBytesOf } from "./table.ts";
 import type { TableInfo, TableSource } from "./table.ts";
+import { UpdateGate } from "./update-gate.ts";
 
-/** What another thread needs: one shared buffer a table. */
+/** What another thread needs: one shared buffer a table, and the gate of updates. */
 export interface ReferenceHandle {
   readonly buffers: readonly SharedArrayBuffer[];
+  readonly gate: SharedArrayBuffer;
 }
 
 /** Loads tables into one SharedArrayBuffer each, for the reference kernel. */
@@ -21,16 +23,24 @@ export async function openReferenceSession(
     tables.map((table, at) => ({ table, firstByte: 0, bytes: new Uint8Array(buffers[at] as SharedArrayBuffer) })),
     options,
   );
-  return attachReferenceSession(tables, { buffers });
+  return attachReferenceSession(tables, { buffers, gate: new UpdateGate().buffer });
 }
 
 /** The same tables in another thread. */
 export function attachReferenceSession(tables: readonly TableInfo[], handle: ReferenceHandle): KernelSession {
   const shared = tables.map((info, at) => ({ info, buffer: handle.buffers[at] as SharedArrayBuffer, byteOffset: 0 }));
+  const gate = new UpdateGate(handle.gate);
   return {
     name: "reference",
     handle,
-    createPlan: (layout) => createReferencePlan(layout, shared satisfies SharedTable[]),
+    createPlan: (layout) => gate.guard(createReferencePlan(layout, shared satisfies SharedTable[])),
+    update: (updates) =>
+      gate.update(() => {
+        for (const { table, firstRow, bytes } of updates) {
+          const { info, buffer } = shared[table] as SharedTable;
+          new Uint8Array(buffer).set(bytes, firstRow * info.rowBytes);
+        }
+      }),
     close: () => {},
   };
 }

@@ -58,7 +58,7 @@ describe("parseSafetensorsHeader", () => {
       /data_offsets \[0,4,8\], expected \[begin, end\]/,
     ],
     ["a tensor that is no object", { a: 3 }, 0, /tensor "a" is not a JSON object/],
-    ["no dtype", { a: { shape: [], data_offsets: [0, 0] } }, 0, /tensor "a" has no dtype/],
+    ["no dtype", { a: { shape: [], data_offsets: [0, 0] } }, 0, /tensor "a" at offset \d+ has no dtype/],
     ["metadata that is no object", { __metadata__: [] }, 0, /__metadata__ that is not a JSON object/],
     ["metadata that is no text", { __metadata__: { k: 1 } }, 0, /__metadata__ "k" that is not a string/],
     ["a list", [], 0, /not a JSON object/],

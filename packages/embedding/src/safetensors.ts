@@ -108,19 +108,20 @@ function parseEntry(path: string, name: string, value: unknown, dataStart: numbe
   const tensor = `tensor ${JSON.stringify(name)}`;
   if (!isRecord(value)) throw broken(path, `${tensor} is not a JSON object`);
   const { dtype, shape, data_offsets: offsets } = value;
-  if (typeof dtype !== "string") throw broken(path, `${tensor} has no dtype`);
-  const bits = Object.hasOwn(DTYPE_BITS, dtype) ? DTYPE_BITS[dtype] : undefined;
-  if (bits === undefined) throw broken(path, `${tensor} has an unknown dtype ${JSON.stringify(dtype)}`);
-  if (!isSizes(shape)) throw broken(path, `${tensor} has shape ${JSON.stringify(shape)}, expected a list of sizes`);
   if (!isSizes(offsets) || offsets.length !== 2) {
     throw broken(path, `${tensor} has data_offsets ${JSON.stringify(offsets)}, expected [begin, end]`);
   }
   const [begin = 0, end = 0] = offsets;
+  const where = `${tensor} at offset ${dataStart + begin}`;
+  if (typeof dtype !== "string") throw broken(path, `${where} has no dtype`);
+  const bits = Object.hasOwn(DTYPE_BITS, dtype) ? DTYPE_BITS[dtype] : undefined;
+  if (bits === undefined) throw broken(path, `${where} has an unknown dtype ${JSON.stringify(dtype)}`);
+  if (!isSizes(shape)) throw broken(path, `${where} has shape ${JSON.stringify(shape)}, expected a list of sizes`);
   const expected = shape.reduce((product, size) => product * size, bits / 8);
   if (end < begin || end - begin !== expected) {
     throw broken(
       path,
-      `${tensor} of dtype ${dtype} and shape [${shape.join(", ")}] needs ${expected} bytes, data_offsets give ${end - begin}`,
+      `${where} of dtype ${dtype} and shape [${shape.join(", ")}] needs ${expected} bytes, data_offsets give ${end - begin}`,
     );
   }
   return { name, dtype, shape, offset: dataStart + begin, byteLength: end - begin };

@@ -1,3 +1,5 @@
+import type { RowSource } from "./row-source.ts";
+
 /** How a row's elements are stored. Pooled output is always float32. */
 export type TableDtype = "float32" | "float16" | "bfloat16" | "int8" | "int4";
 
@@ -27,11 +29,6 @@ export interface TableInfo {
   readonly rowBytes: number;
   readonly outOfVocabulary: OutOfVocabularyPolicy;
 }
-
-/** Where the rows of a table come from. */
-export type RowSource =
-  | { readonly kind: "file"; readonly path: string; readonly offset: number }
-  | { readonly kind: "memory"; readonly bytes: Uint8Array };
 
 /** A table that is not loaded yet. */
 export interface TableSource extends TableInfo {

@@ -4,30 +4,38 @@ import type { Local } from "./wasm-assembler.ts";
 import { requireWebAssembly } from "./webassembly.ts";
 import type { WasmMemory, WasmModule } from "./webassembly.ts";
 
+/**
+ * Pools consecutive bags: the addresses of their rows, where each ends (counted in rows), and where pooled vectors go. `weights` is the
+ * address of the rows' weights, which the unweighted functions do not look at.
+ */
+type PoolBags = (
+  addresses: number,
+  ends: number,
+  bags: number,
+  output: number,
+  strideBytes: number,
+  dim: number,
+  mean: number,
+  weights: number,
+) => void;
+
+/** Adds `count` rows to a vector (or starts it, if `first`), their biases to `shift`, and gives that. */
+type AddRows = (
+  addresses: number,
+  count: number,
+  output: number,
+  dim: number,
+  first: number,
+  shift: number,
+  weights: number,
+) => number;
+
 /** What an instance over one memory of tables does. Addresses of rows are of that memory, all else of the scratch memory. */
 export interface WasmKernel {
-  /** Pools consecutive bags: the addresses of their rows, where each ends (counted in rows), and where pooled vectors go. */
-  readonly bags: Readonly<
-    Record<
-      TableDtype,
-      (
-        addresses: number,
-        ends: number,
-        bags: number,
-        output: number,
-        strideBytes: number,
-        dim: number,
-        mean: number,
-      ) => void
-    >
-  >;
-  /** Adds `count` rows to a vector (or starts it, if `first`), their biases to `shift`, and gives that. */
-  readonly add: Readonly<
-    Record<
-      TableDtype,
-      (addresses: number, count: number, output: number, dim: number, first: number, shift: number) => number
-    >
-  >;
+  readonly bags: Readonly<Record<TableDtype, PoolBags>>;
+  readonly weightedBags: Readonly<Record<TableDtype, PoolBags>>;
+  readonly add: Readonly<Record<TableDtype, AddRows>>;
+  readonly weightedAdd: Readonly<Record<TableDtype, AddRows>>;
   /** Adds `shift` to a vector and divides it. */
   readonly finish: (output: number, dim: number, shift: number, divisor: number) => void;
 }
@@ -137,9 +145,10 @@ const FORMATS: Readonly<Record<TableDtype, Format>> = {
 const DTYPES = Object.keys(FORMATS) as readonly TableDtype[];
 
 /** `add` of one dtype. */
-function emitAdd(format: Format): FunctionBody {
-  const f = new FunctionBody([I32, I32, I32, I32, I32, F32], [F32]);
-  const [addresses, count, output, dim, first, shift] = [0, 1, 2, 3, 4, 5].map((at) => f.parameter(at)) as [
+function emitAdd(format: Format, weighted: boolean): FunctionBody {
+  const f = new FunctionBody([I32, I32, I32, I32, I32, F32, I32], [F32]);
+  const [addresses, count, output, dim, first, shift, weights] = [0, 1, 2, 3, 4, 5, 6].map((at) => f.parameter(at)) as [
+    Local,
     Local,
     Local,
     Local,
@@ -154,6 +163,8 @@ function emitAdd(format: Format): FunctionBody {
   const rows = GROUPS.map(() => f.local(I32)).concat(f.local(I32));
   const scales = rows.map(() => f.local(F32));
   const wideScales = rows.map(() => f.local(V128));
+  /** Whether elements are multiplied by a scale, a weight or the product of both. */
+  const isScaled = format.quantized || weighted;
 
   /** Columns `4 * vector … + 3` of all rows of the group. */
   function emitVector(size: number, isFirst: boolean, vector: number): void {
@@ -162,7 +173,7 @@ function emitAdd(format: Format): FunctionBody {
     for (let j = 0; j < size; j++) {
       f.get(rows[j] as Local);
       format.vector(f, (vector * 4 * format.bits) / 8, spare);
-      if (format.quantized) f.get(wideScales[j] as Local).op("f32x4.mul");
+      if (isScaled) f.get(wideScales[j] as Local).op("f32x4.mul");
       if (j > 0 || !isFirst) f.op("f32x4.add");
     }
     f.memory("v128.store", SCRATCH, vector * 16);
@@ -176,7 +187,7 @@ function emitAdd(format: Format): FunctionBody {
     }
     for (let j = 0; j < size; j++) {
       format.scalar(f, rows[j] as Local, column, spare);
-      if (format.quantized) f.get(scales[j] as Local).op("f32.mul");
+      if (isScaled) f.get(scales[j] as Local).op("f32.mul");
       if (j > 0 || !isFirst) f.op("f32.add");
     }
     f.memory("f32.store", SCRATCH);
@@ -222,20 +233,27 @@ function emitAdd(format: Format): FunctionBody {
       f.get(addresses)
         .memory("i32.load", SCRATCH, j * 4)
         .set(rows[j] as Local);
-    for (let j = 0; j < size && format.constant !== undefined; j++) {
-      const pushEnd = () => {
-        f.get(rows[j] as Local).get(dim);
-        if (format.bits === 4) f.i32(1).op("i32.add").i32(1).op("i32.shr_u");
-        return f.op("i32.add");
-      };
-      format.constant(pushEnd(), 0, spare);
-      f.set(scales[j] as Local)
-        .get(scales[j] as Local)
+    for (let j = 0; j < (isScaled ? size : 0); j++) {
+      const scale = scales[j] as Local;
+      const pushWeight = () => f.get(weights).memory("f32.load", SCRATCH, j * 4);
+      if (format.constant === undefined) {
+        pushWeight().set(scale);
+      } else {
+        const pushEnd = () => {
+          f.get(rows[j] as Local).get(dim);
+          if (format.bits === 4) f.i32(1).op("i32.add").i32(1).op("i32.shr_u");
+          return f.op("i32.add");
+        };
+        format.constant(pushEnd(), 0, spare);
+        if (weighted) pushWeight().op("f32.mul");
+        f.set(scale).get(shift);
+        format.constant(pushEnd(), 1, spare);
+        if (weighted) pushWeight().op("f32.mul");
+        f.op("f32.add").set(shift);
+      }
+      f.get(scale)
         .op("f32x4.splat")
-        .set(wideScales[j] as Local)
-        .get(shift);
-      format.constant(pushEnd(), 1, spare);
-      f.op("f32.add").set(shift);
+        .set(wideScales[j] as Local);
     }
     f.get(output).set(to).get(dim).set(left);
     f.get(first).if(
@@ -248,6 +266,12 @@ function emitAdd(format: Format): FunctionBody {
       .op("i32.add")
       .set(addresses);
     f.get(count).i32(size).op("i32.sub").set(count);
+    if (weighted) {
+      f.get(weights)
+        .i32(size * 4)
+        .op("i32.add")
+        .set(weights);
+    }
   }
 
   for (const size of GROUPS) {
@@ -291,16 +315,10 @@ function emitFinish(): FunctionBody {
 
 /** `bags` of one dtype, over the functions `add` and `finish`. */
 function emitBags(format: Format, add: number, finish: number): FunctionBody {
-  const f = new FunctionBody([I32, I32, I32, I32, I32, I32, I32]);
-  const [addresses, ends, bags, output, stride, dim, mean] = [0, 1, 2, 3, 4, 5, 6].map((at) => f.parameter(at)) as [
-    Local,
-    Local,
-    Local,
-    Local,
-    Local,
-    Local,
-    Local,
-  ];
+  const f = new FunctionBody([I32, I32, I32, I32, I32, I32, I32, I32]);
+  const [addresses, ends, bags, output, stride, dim, mean, weights] = [0, 1, 2, 3, 4, 5, 6, 7].map((at) =>
+    f.parameter(at),
+  ) as [Local, Local, Local, Local, Local, Local, Local, Local];
   const start = f.local(I32);
   const count = f.local(I32);
   const divisor = f.local(F32);
@@ -313,7 +331,7 @@ function emitBags(format: Format, add: number, finish: number): FunctionBody {
         () => {
           f.get(addresses).get(start).i32(2).op("i32.shl", "i32.add").get(count).get(output).get(dim).i32(1);
           // -0 changes nothing that is added to it, whatever its sign.
-          f.f32(-0).call(add).set(shift);
+          f.f32(-0).get(weights).get(start).i32(2).op("i32.shl", "i32.add").call(add).set(shift);
           f.f32(1).set(divisor);
           f.get(mean).if(() => f.get(count).op("f32.convert_i32_u").set(divisor));
           const callFinish = () => f.get(output).get(dim).get(shift).get(divisor).call(finish);
@@ -341,9 +359,16 @@ export function wasmModule(): WasmModule {
 
 /** The bytes of the module. */
 export function wasmBytes(): Uint8Array<ArrayBuffer> {
-  const adds = DTYPES.map((dtype) => ({ name: `add_${dtype}`, body: emitAdd(FORMATS[dtype]) }));
+  const variants = [false, true].flatMap((weighted) => DTYPES.map((dtype) => ({ weighted, dtype })));
+  const adds = variants.map(({ weighted, dtype }) => ({
+    name: nameOf("add", weighted, dtype),
+    body: emitAdd(FORMATS[dtype], weighted),
+  }));
   const finish = adds.length;
-  const bags = DTYPES.map((dtype, at) => ({ name: `bags_${dtype}`, body: emitBags(FORMATS[dtype], at, finish) }));
+  const bags = variants.map(({ weighted, dtype }, at) => ({
+    name: nameOf("bags", weighted, dtype),
+    body: emitBags(FORMATS[dtype], at, finish),
+  }));
   const memories = [
     { name: "tables", shared: true },
     { name: "scratch", shared: false },
@@ -351,14 +376,20 @@ export function wasmBytes(): Uint8Array<ArrayBuffer> {
   return assembleModule(memories, [...adds, { name: "finish", body: emitFinish() }, ...bags]);
 }
 
+function nameOf(what: "add" | "bags", weighted: boolean, dtype: TableDtype): string {
+  return `${what}_${weighted ? "weighted_" : ""}${dtype}`;
+}
+
 /** The kernel over one memory of tables. */
 export function instantiateKernel(tables: WasmMemory, scratch: WasmMemory): WasmKernel {
   const { exports } = new (requireWebAssembly().Instance)(wasmModule(), { m: { tables, scratch } });
-  const functionsOf = (prefix: string) =>
-    Object.fromEntries(DTYPES.map((dtype) => [dtype, exports[`${prefix}_${dtype}`]]));
+  const functionsOf = (what: "add" | "bags", weighted: boolean) =>
+    Object.fromEntries(DTYPES.map((dtype) => [dtype, exports[nameOf(what, weighted, dtype)]]));
   return {
-    bags: functionsOf("bags") as WasmKernel["bags"],
-    add: functionsOf("add") as WasmKernel["add"],
+    bags: functionsOf("bags", false) as WasmKernel["bags"],
+    weightedBags: functionsOf("bags", true) as WasmKernel["bags"],
+    add: functionsOf("add", false) as WasmKernel["add"],
+    weightedAdd: functionsOf("add", true) as WasmKernel["add"],
     finish: exports["finish"] as WasmKernel["finish"],
   };
 }

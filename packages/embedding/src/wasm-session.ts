@@ -1,10 +1,11 @@
 import { EmbeddingError } from "./embedding-error.ts";
-import type { KernelPlan, KernelSession } from "./kernel.ts";
+import type { KernelPlan, KernelSession, KernelUpdate } from "./kernel.ts";
 import { loadTables } from "./load-tables.ts";
 import type { LoadOptions, LoadTarget } from "./load-tables.ts";
 import type { FeatureLayout, PlanLayout } from "./plan-layout.ts";
 import { OUT_OF_VOCABULARY, resolveRow } from "./table.ts";
-import type { TableSource } from "./table.ts";
+import type { TableInfo, TableSource } from "./table.ts";
+import { UpdateGate } from "./update-gate.ts";
 import { instantiateKernel } from "./wasm-kernel.ts";
 import type { WasmKernel } from "./wasm-kernel.ts";
 import { PAGE_BYTES, allocateMemories, placeTables } from "./wasm-memory.ts";
@@ -16,6 +17,8 @@ import type { WasmMemory } from "./webassembly.ts";
 export interface WasmHandle {
   readonly memories: readonly WasmMemory[];
   readonly placement: WasmPlacement;
+  /** The gate of updates. */
+  readonly gate: SharedArrayBuffer;
 }
 
 /** Loads tables into shared WebAssembly memories. */
@@ -39,19 +42,38 @@ export async function openWasmSession(
     }),
   );
   await loadTables(targets, options);
-  return attachWasmSession({ memories, placement });
+  return attachWasmSession(tables, { memories, placement, gate: new UpdateGate().buffer });
 }
 
 /** The same tables in another thread. */
-export function attachWasmSession(handle: WasmHandle): KernelSession {
+export function attachWasmSession(tables: readonly TableInfo[], handle: WasmHandle): KernelSession {
   const scratch = new (requireWebAssembly().Memory)({ initial: 1 });
   const kernels = handle.memories.map((memory) => instantiateKernel(memory, scratch));
+  const gate = new UpdateGate(handle.gate);
   return {
     name: "wasm simd128",
     handle,
-    createPlan: (layout) => new WasmPlan(layout, handle.placement, kernels, scratch),
+    createPlan: (layout) => gate.guard(new WasmPlan(layout, handle.placement, kernels, scratch)),
+    update: (updates) =>
+      gate.update(() => {
+        for (const update of updates) writeRows(tables[update.table] as TableInfo, handle, update);
+      }),
     close: () => {},
   };
+}
+
+/** Puts rows in their place, which may be in several memories. */
+function writeRows({ rowBytes }: TableInfo, { memories, placement }: WasmHandle, update: KernelUpdate): void {
+  const { table, firstRow, bytes } = update;
+  const endRow = firstRow + bytes.byteLength / rowBytes;
+  for (const part of placement.tables[table] ?? []) {
+    const from = Math.max(firstRow, part.firstRow);
+    const to = Math.min(endRow, part.firstRow + part.rows);
+    if (from >= to) continue;
+    const rows = bytes.subarray((from - firstRow) * rowBytes, (to - firstRow) * rowBytes);
+    const { buffer } = memories[part.memory] as WasmMemory;
+    new Uint8Array(buffer).set(rows, part.byteOffset + (from - part.firstRow) * rowBytes);
+  }
 }
 
 /** Pooled vectors and addresses of a block must stay in the second level cache. */
@@ -67,6 +89,7 @@ class WasmPlan implements KernelPlan {
   readonly #kernels: readonly WasmKernel[];
   readonly #scratch: WasmMemory;
   readonly #examplesPerBlock: number;
+  readonly #weightsAt: number;
   readonly #endsAt: number;
   readonly #outputAt: number;
   readonly #scratchBytes: number;
@@ -79,11 +102,12 @@ class WasmPlan implements KernelPlan {
     this.#placement = placement;
     this.#kernels = kernels;
     this.#scratch = scratch;
-    const exampleBytes = 4 * (layout.outputWidth + layout.idsPerExample + layout.features.length);
+    const exampleBytes = 4 * (layout.outputWidth + 2 * layout.idsPerExample + layout.features.length);
     this.#examplesPerBlock = Math.max(1, Math.floor(BLOCK_BYTES / Math.max(1, exampleBytes)));
     const examples = this.#examplesPerBlock;
-    // Ragged bags need room for one address at least.
-    this.#endsAt = 4 * Math.max(1, examples * layout.idsPerExample);
+    // Ragged bags need room for one address and one weight at least.
+    this.#weightsAt = 4 * Math.max(1, examples * layout.idsPerExample);
+    this.#endsAt = 2 * this.#weightsAt;
     this.#outputAt = Math.ceil((this.#endsAt + 4 * examples * layout.features.length) / 64) * 64;
     this.#scratchBytes = this.#outputAt + 4 * examples * layout.outputWidth;
   }
@@ -100,7 +124,7 @@ class WasmPlan implements KernelPlan {
     return -1;
   }
 
-  gather(ids: Int32Array, batch: number, output: Float32Array, outputRow: number): number {
+  gather(ids: Int32Array, batch: number, output: Float32Array, outputRow: number, weights?: Float32Array): number {
     const own = this.#copyIds(ids, batch);
     const refused = this.findOutOfVocabulary(own, batch);
     if (refused >= 0) return refused;
@@ -109,13 +133,20 @@ class WasmPlan implements KernelPlan {
     for (let from = 0; from < batch; from += this.#examplesPerBlock) {
       const examples = Math.min(this.#examplesPerBlock, batch - from);
       for (const [at, feature] of this.#layout.features.entries())
-        this.#poolFeature(views, feature, at, batch, from, examples);
+        this.#poolFeature(views, feature, at, batch, from, examples, weights);
       output.set(views.outputOf(examples * outputWidth), (outputRow + from) * outputWidth);
     }
     return -1;
   }
 
-  gatherRagged(ids: Int32Array, lengths: Int32Array, batch: number, output: Float32Array, outputRow: number): number {
+  gatherRagged(
+    ids: Int32Array,
+    lengths: Int32Array,
+    batch: number,
+    output: Float32Array,
+    outputRow: number,
+    weights?: Float32Array,
+  ): number {
     const own = ids.slice();
     const ownLengths = lengths.slice(0, this.#layout.features.length * batch);
     const refused = findInRagged(this.#layout, own, ownLengths, batch);
@@ -133,7 +164,7 @@ class WasmPlan implements KernelPlan {
         const first = cursors[f] as number;
         const end = first + (ownLengths[f * batch + b] as number);
         cursors[f] = end;
-        this.#poolBag(views, feature, own, first, end, 0, this.#outputAt + 4 * feature.column);
+        this.#poolBag(views, feature, { ids: own, weights, first, end }, 0, this.#outputAt + 4 * feature.column);
       }
       output.set(views.outputOf(outputWidth), (outputRow + b) * outputWidth);
     }
@@ -147,13 +178,16 @@ class WasmPlan implements KernelPlan {
     batch: number,
     from: number,
     examples: number,
+    weights: Float32Array | undefined,
   ): void {
     const parts = this.#placement.tables[feature.tableIndex] as readonly WasmPart[];
     const place: FeaturePlace = {
       feature,
       first: batch * feature.hotBefore + from * feature.hotSize,
       examples,
+      weights,
       addressesAt: 4 * this.#examplesPerBlock * feature.hotBefore,
+      weightsAt: this.#weightsAt + 4 * this.#examplesPerBlock * feature.hotBefore,
       endsAt: this.#endsAt + 4 * this.#examplesPerBlock * at,
       outputAt: this.#outputAt + 4 * feature.column,
     };
@@ -166,7 +200,8 @@ class WasmPlan implements KernelPlan {
     const { table, pooling } = feature;
     const kernel = this.#kernels[part.memory] as WasmKernel;
     const stride = this.#layout.outputWidth * 4;
-    kernel.bags[table.dtype](
+    const bags = weights === undefined ? kernel.bags : kernel.weightedBags;
+    bags[table.dtype](
       place.addressesAt,
       place.endsAt,
       examples,
@@ -174,29 +209,23 @@ class WasmPlan implements KernelPlan {
       stride,
       table.dim,
       pooling === "mean" ? 1 : 0,
+      place.weightsAt,
     );
   }
 
   /** Rows are in several memories, so bags are pooled one by one. */
   #poolSplitFeature(views: ScratchViews, place: FeaturePlace): void {
-    const { feature, first, examples, addressesAt, outputAt } = place;
+    const { feature, weights, examples, addressesAt, outputAt } = place;
     for (let b = 0; b < examples; b++) {
-      const start = first + b * feature.hotSize;
-      const to = outputAt + b * this.#layout.outputWidth * 4;
-      this.#poolBag(views, feature, this.#ids, start, start + feature.hotSize, addressesAt, to);
+      const first = place.first + b * feature.hotSize;
+      const bag = { ids: this.#ids, weights, first, end: first + feature.hotSize };
+      this.#poolBag(views, feature, bag, addressesAt, outputAt + b * this.#layout.outputWidth * 4);
     }
   }
 
   /** Adds the rows of one bag one by one, each by its memory's instance, in the order of ids. */
-  #poolBag(
-    views: ScratchViews,
-    feature: FeatureLayout,
-    ids: Int32Array,
-    first: number,
-    end: number,
-    addressAt: number,
-    outputAt: number,
-  ): void {
+  #poolBag(views: ScratchViews, feature: FeatureLayout, bag: Bag, addressAt: number, outputAt: number): void {
+    const { ids, weights, first, end } = bag;
     const { table, tableIndex, pooling } = feature;
     const parts = this.#placement.tables[tableIndex] as readonly WasmPart[];
     const rowsOfPart = (parts[0] as WasmPart).rows;
@@ -208,7 +237,9 @@ class WasmPlan implements KernelPlan {
       const part = parts[Math.floor(row / rowsOfPart)] as WasmPart;
       views.words[addressAt >> 2] = part.byteOffset + (row - part.firstRow) * table.rowBytes;
       const kernel = this.#kernels[part.memory] as WasmKernel;
-      shift = kernel.add[table.dtype](addressAt, 1, outputAt, table.dim, count === 0 ? 1 : 0, shift);
+      const add = weights === undefined ? kernel.add : kernel.weightedAdd;
+      if (weights !== undefined) views.floats[this.#weightsAt >> 2] = weights[i] as number;
+      shift = add[table.dtype](addressAt, 1, outputAt, table.dim, count === 0 ? 1 : 0, shift, this.#weightsAt);
       count++;
     }
     if (count === 0) views.floats.fill(0, outputAt >> 2, (outputAt >> 2) + table.dim);
@@ -234,13 +265,24 @@ class WasmPlan implements KernelPlan {
   }
 }
 
-/** Where a feature's ids, addresses, ends and pooled vectors are. */
+/** Ids `first` … `end - 1`, and their weights if there are any. */
+interface Bag {
+  readonly ids: Int32Array;
+  readonly weights: Float32Array | undefined;
+  readonly first: number;
+  readonly end: number;
+}
+
+/** Where a feature's ids, addresses, weights, ends and pooled vectors are. */
 interface FeaturePlace {
   readonly feature: FeatureLayout;
+  /** One for each id, if there are any. */
+  readonly weights: Float32Array | undefined;
   /** Index of the block's first id. */
   readonly first: number;
   readonly examples: number;
   readonly addressesAt: number;
+  readonly weightsAt: number;
   readonly endsAt: number;
   readonly outputAt: number;
 }
@@ -284,12 +326,13 @@ function findInRagged(layout: PlanLayout, ids: Int32Array, lengths: Int32Array, 
   return -1;
 }
 
-/** Writes the addresses of the rows of a feature's bags, and where each bag ends. */
+/** Writes the addresses of the rows of a feature's bags, their weights, and where each bag ends. */
 function resolveAddresses(views: ScratchViews, ids: Int32Array, part: WasmPart, place: FeaturePlace): void {
-  const { feature, first, examples } = place;
+  const { feature, first, examples, weights } = place;
   const { table, hotSize } = feature;
   const { rows, rowBytes } = table;
-  const { words } = views;
+  const { words, floats } = views;
+  const weightsAt = place.weightsAt >> 2;
   const addresses = place.addressesAt >> 2;
   const ends = place.endsAt >> 2;
   let count = 0;
@@ -298,8 +341,10 @@ function resolveAddresses(views: ScratchViews, ids: Int32Array, part: WasmPart, 
     for (const end = i + hotSize; i < end; i++) {
       const id = ids[i] as number;
       const row = id >>> 0 < rows ? id : resolveRow(table, id);
-      if (row >= 0) words[addresses + count++] = part.byteOffset + row * rowBytes;
-      else if (row === OUT_OF_VOCABULARY) throw new RangeError(`id ${id} was not checked`);
+      if (row >= 0) {
+        if (weights !== undefined) floats[weightsAt + count] = weights[i] as number;
+        words[addresses + count++] = part.byteOffset + row * rowBytes;
+      } else if (row === OUT_OF_VOCABULARY) throw new RangeError(`id ${id} was not checked`);
     }
     words[ends + b] = count;
   }

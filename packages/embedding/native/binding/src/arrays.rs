@@ -68,6 +68,15 @@ impl Elements {
         (self.element == Element::Int32).then(|| unsafe { std::slice::from_raw_parts(self.start.cast(), self.len) })
     }
 
+    /// Elements as bits of weights, which other threads may change at any time.
+    ///
+    /// # Safety
+    /// The array's memory lives as long as the result is used.
+    pub unsafe fn as_weights<'a>(self) -> Option<&'a [AtomicI32]> {
+        // SAFETY: as in `as_ids`, for a Float32Array.
+        (self.element == Element::Float32).then(|| unsafe { std::slice::from_raw_parts(self.start.cast(), self.len) })
+    }
+
     /// Elements as a place for pooled vectors.
     ///
     /// # Safety

@@ -4,9 +4,11 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use dlrm_embedding_kernel::{Feature, Level, Outcome, Plan, Pooling, Scratch, Store, Update, find_out_of_vocabulary, gather};
+use dlrm_embedding_kernel::{
+    Call, Feature, Level, Outcome, Plan, Pooling, Scratch, Store, Update, find_out_of_vocabulary, gather,
+};
 use napi::bindgen_prelude::Unknown;
-use napi::{Env, Result};
+use napi::{Env, Result, ValueType};
 use napi_derive::napi;
 
 use crate::arrays::{Elements, Registered};
@@ -194,47 +196,45 @@ impl NativePlan {
             ids.zip(elements(output).and_then(|elements| elements.as_output()))
         };
         let Some((ids, output)) = places else { return BAD_ARRAY };
-        result_of(gather(store, &self.plan, &mut state.scratch, ids, None, batch as usize, output, output_row as usize))
+        let (batch, output_row) = (batch as usize, output_row as usize);
+        let call = Call { ids, lengths: None, weights: None, batch, output, output_row };
+        result_of(gather(store, &self.plan, &mut state.scratch, call))
     }
 
-    /// Gathers between any two arrays.
+    /// Gathers between any arrays; `lengths` and `weights` are null where there are none.
     #[napi(catch_unwind)]
-    pub fn gather(&self, env: Env, ids: Unknown<'_>, batch: u32, output: Unknown<'_>, output_row: u32) -> f64 {
-        let state = &mut *self.state.borrow_mut();
-        let Some(store) = &state.store else { return CLOSED };
-        // SAFETY: both arrays are arguments of this call, are used within it only, and no JavaScript of this thread, which alone
-        // could detach their buffers, runs meanwhile.
-        let places = unsafe {
-            let ids = Elements::of(&env, &ids).and_then(|elements| elements.as_ids());
-            ids.zip(Elements::of(&env, &output).and_then(|elements| elements.as_output()))
-        };
-        let Some((ids, output)) = places else { return BAD_ARRAY };
-        result_of(gather(store, &self.plan, &mut state.scratch, ids, None, batch as usize, output, output_row as usize))
-    }
-
-    /// Gathers bags of any lengths between any arrays.
-    #[napi(catch_unwind)]
-    pub fn gather_ragged(
+    #[allow(clippy::too_many_arguments)]
+    pub fn gather(
         &self,
         env: Env,
         ids: Unknown<'_>,
         lengths: Unknown<'_>,
+        weights: Unknown<'_>,
         batch: u32,
         output: Unknown<'_>,
         output_row: u32,
-    ) -> f64 {
+    ) -> Result<f64> {
+        let is_null = |array: &Unknown<'_>| array.get_type().map(|kind| kind == ValueType::Null);
+        let (no_lengths, no_weights) = (is_null(&lengths)?, is_null(&weights)?);
         let state = &mut *self.state.borrow_mut();
-        let Some(store) = &state.store else { return CLOSED };
+        let Some(store) = &state.store else { return Ok(CLOSED) };
         let elements = |array: &Unknown<'_>| Elements::of(&env, array);
-        // SAFETY: as in `gather`.
-        let places = unsafe {
-            let ids = elements(&ids).and_then(|elements| elements.as_ids());
-            let lengths = elements(&lengths).and_then(|elements| elements.as_ids());
-            ids.zip(lengths).zip(elements(&output).and_then(|elements| elements.as_output()))
+        // SAFETY: all arrays are arguments of this call, are used within it only, and no JavaScript of this thread, which alone
+        // could detach their buffers, runs meanwhile.
+        let (ids, output, lengths, weights) = unsafe {
+            (
+                elements(&ids).and_then(|elements| elements.as_ids()),
+                elements(&output).and_then(|elements| elements.as_output()),
+                elements(&lengths).and_then(|elements| elements.as_ids()),
+                elements(&weights).and_then(|elements| elements.as_weights()),
+            )
         };
-        let Some(((ids, lengths), output)) = places else { return BAD_ARRAY };
-        let (batch, output_row) = (batch as usize, output_row as usize);
-        result_of(gather(store, &self.plan, &mut state.scratch, ids, Some(lengths), batch, output, output_row))
+        if (lengths.is_none() && !no_lengths) || (weights.is_none() && !no_weights) {
+            return Ok(BAD_ARRAY);
+        }
+        let Some((ids, output)) = ids.zip(output) else { return Ok(BAD_ARRAY) };
+        let call = Call { ids, lengths, weights, batch: batch as usize, output, output_row: output_row as usize };
+        Ok(result_of(gather(store, &self.plan, &mut state.scratch, call)))
     }
 
     /// The index of the first id that is refused.

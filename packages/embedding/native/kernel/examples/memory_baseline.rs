@@ -1,7 +1,9 @@
-//! What this core's memory gives without our kernels: sequential reads, and a plain loop over random 512-byte rows.
+//! What this core's memory gives without our kernels: sequential reads, a plain loop that adds random 512-byte rows, and reads of such
+//! rows that add nothing.
 //!
-//! `memory_baseline MAX_ROWS` answers each line of standard input, a JSON list, by a number: `["plain", SECONDS, THREADS]` by examples a
-//! second, `["sequential", SECONDS, THREADS]` by bytes a second, `["read", FILE, THREADS]` by seconds.
+//! `memory_baseline MAX_ROWS` answers each line of standard input, a JSON list, by a number: `["plain", SECONDS, THREADS]` and
+//! `["random", SECONDS, THREADS]` by examples a second, `["sequential", SECONDS, THREADS]` by bytes a second, `["read", FILE, THREADS]`
+//! by seconds.
 
 use std::io::{BufRead, Write};
 use std::time::{Duration, Instant};
@@ -129,6 +131,46 @@ fn random_rows(max_rows: u32, seed: u64) -> Vec<u32> {
     rows
 }
 
+/// Rows ahead that are asked for: the best of those tried with reads that add nothing.
+const AHEAD: usize = 16;
+
+/// Reads one element of each cache line of each row: the least that random rows cost.
+fn read_rows(data: &[f32], rows: &[u32]) -> f32 {
+    let mut sum = 0.0;
+    for (at, &row) in rows.iter().enumerate() {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(&ahead) = rows.get(at + AHEAD) {
+            for line in 0..ROW_FLOATS / 32 {
+                let line = data.as_ptr().wrapping_add(ahead as usize * ROW_FLOATS + line * 32);
+                // SAFETY: a prefetch of any address is harmless, and every x86-64 CPU has it.
+                unsafe { std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_NTA }>(line.cast()) };
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = (at, AHEAD);
+        let row = &data[row as usize * ROW_FLOATS..][..ROW_FLOATS];
+        // Lines that were asked for first, then their neighbours.
+        for first in [0, 16] {
+            sum += row[first] + row[first + 32] + row[first + 64] + row[first + 96];
+        }
+    }
+    sum
+}
+
+/// Examples a second of one thread.
+fn measure_random(data: &[f32], max_rows: u32, limit: Duration, seed: u64) -> f64 {
+    let rows = random_rows(max_rows, seed);
+    let rows_per_batch = rows.len() / (EXAMPLES / BATCH);
+    let mut batches = 0;
+    let start = Instant::now();
+    while start.elapsed() < limit {
+        let first = batches % (EXAMPLES / BATCH) * rows_per_batch;
+        std::hint::black_box(read_rows(data, &rows[first..first + rows_per_batch]));
+        batches += 1;
+    }
+    (batches * BATCH) as f64 / start.elapsed().as_secs_f64()
+}
+
 /// Examples a second of one thread.
 fn measure_plain(data: &[f32], max_rows: u32, limit: Duration, seed: u64) -> f64 {
     let rows = random_rows(max_rows, seed);
@@ -218,6 +260,7 @@ fn main() {
             let data = &data[..];
             let of_thread = move |at: usize| match what {
                 "plain" => measure_plain(data, max_rows, limit, at as u64 + 1),
+                "random" => measure_random(data, max_rows, limit, at as u64 + 1),
                 _ => measure_sequential(data, limit),
             };
             std::thread::scope(|scope| {

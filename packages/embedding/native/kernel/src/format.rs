@@ -7,6 +7,8 @@ use crate::simd::{Scalar, Simd};
 /// # Safety
 /// Pointers are to whole rows of this format with `dim` elements, and elements asked for lie in them.
 pub(crate) trait Format {
+    /// Bits of an element.
+    const BITS: usize;
     /// Whether elements are `scale * code + bias`.
     const QUANTIZED: bool;
     /// Whether loading takes more than a load.
@@ -29,6 +31,7 @@ pub(crate) struct Int8;
 pub(crate) struct Int4;
 
 impl Format for Float32 {
+    const BITS: usize = 32;
     const QUANTIZED: bool = false;
     const CONVERTS: bool = false;
 
@@ -40,6 +43,7 @@ impl Format for Float32 {
 }
 
 impl Format for Float16 {
+    const BITS: usize = 16;
     const QUANTIZED: bool = false;
 
     #[inline(always)]
@@ -50,6 +54,7 @@ impl Format for Float16 {
 }
 
 impl Format for Bfloat16 {
+    const BITS: usize = 16;
     const QUANTIZED: bool = false;
 
     #[inline(always)]
@@ -60,6 +65,7 @@ impl Format for Bfloat16 {
 }
 
 impl Format for Int8 {
+    const BITS: usize = 8;
     const QUANTIZED: bool = true;
 
     #[inline(always)]
@@ -76,6 +82,7 @@ impl Format for Int8 {
 }
 
 impl Format for Int4 {
+    const BITS: usize = 4;
     const QUANTIZED: bool = true;
 
     #[inline(always)]

@@ -3,8 +3,9 @@
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use crate::plan::Plan;
-use crate::pool::{Bags, pool_bags_of, prefetch_first};
-use crate::resolve::{Block, Resolved, resolve, resolve_block};
+use crate::pool::{Bags, pool_bags_of};
+use crate::prefetch::{Prefetch, for_each_line};
+use crate::resolve::{Block, Inputs, Resolved, Rows, resolve, resolve_block};
 use crate::simd::Level;
 use crate::store::Store;
 
@@ -15,8 +16,8 @@ pub enum Outcome {
     Done,
     /// The id at this index of `ids` is refused by its table; nothing was written (unless another thread changed ids meanwhile).
     OutOfVocabulary(usize),
-    /// `ids` or lengths are shorter than the batch needs, a length is negative, or the output has not all of its rows; nothing was
-    /// written.
+    /// `ids`, lengths or weights are shorter than the batch needs, a length is negative, or the output has not all of its rows; nothing
+    /// was written.
     TooShort,
     /// The plan is of another store.
     WrongStore,
@@ -37,13 +38,29 @@ impl OutputView {
     }
 }
 
+/// One call's arguments. Other threads may change what the slices hold at any time.
+#[derive(Clone, Copy)]
+pub struct Call<'a> {
+    /// Feature-major ids.
+    pub ids: &'a [AtomicI32],
+    /// Where bags differ in length: their lengths, `[features, batch]`. `ids` are packed then: all of the first feature, example after
+    /// example, then of the next; hot sizes do not count.
+    pub lengths: Option<&'a [AtomicI32]>,
+    /// A weight for each id, by the bits of a float32: rows are multiplied by it before they are added.
+    pub weights: Option<&'a [AtomicI32]>,
+    /// Examples.
+    pub batch: usize,
+    /// Where pooled vectors go.
+    pub output: OutputView,
+    /// The row of the output that the first example's go to.
+    pub output_row: usize,
+}
+
 /// What calls of one thread reuse, so that they allocate nothing.
 pub struct Scratch {
     level: Level,
-    /// Rows to prefetch ahead; 0: as many as `prefetch_bytes` hold.
-    distance: usize,
-    prefetch_bytes: usize,
-    addresses: Vec<*const u8>,
+    prefetch: Prefetch,
+    rows: Rows,
     cursors: Vec<usize>,
     /// Lengths of bags, where they differ: those of the first feature, then of the next.
     lengths: Vec<u32>,
@@ -51,24 +68,8 @@ pub struct Scratch {
     next: Block,
 }
 
-// SAFETY: addresses are only followed inside a call, which keeps their version.
-unsafe impl Send for Scratch {}
-
 /// How many addresses a block has, about: they and the block's output must stay in the second level cache.
 const BLOCK_ROWS: usize = 4096;
-
-/// How many bytes of rows ahead are prefetched: enough to cover memory's latency, few enough to be there still when they are used.
-/// Measured with 512-byte rows: Intel's cores take 100 to 200 rows into the second level cache, AMD's are best at 8 to 32.
-fn prefetch_bytes() -> usize {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        let id = std::arch::x86_64::__cpuid(0);
-        if [id.ebx, id.edx, id.ecx].map(u32::to_le_bytes).concat() == b"GenuineIntel" {
-            return 128 * 512;
-        }
-    }
-    24 * 512
-}
 
 impl Scratch {
     /// For kernels of `level`, which must be one of [`Level::available`]; else the best one is taken.
@@ -76,9 +77,8 @@ impl Scratch {
         let level = if Level::available().contains(&level) { level } else { Level::best() };
         Scratch {
             level,
-            distance: 0,
-            prefetch_bytes: prefetch_bytes(),
-            addresses: Vec::new(),
+            prefetch: Prefetch::of_this_cpu(),
+            rows: Rows::default(),
             cursors: Vec::new(),
             lengths: Vec::new(),
             current: Block::default(),
@@ -88,7 +88,7 @@ impl Scratch {
 
     /// Prefetches this many rows ahead in every table; 0: as many as fit the row size.
     pub fn set_distance(&mut self, rows: usize) {
-        self.distance = rows;
+        self.prefetch.set_distance(rows);
     }
 
     /// The instruction set in use.
@@ -111,7 +111,12 @@ fn find_refused(plan: &Plan, ids: &[AtomicI32], starts: impl Iterator<Item = usi
     let ends = starts.clone().skip(1).chain([end]);
     for ((feature, start), end) in plan.features.iter().zip(starts).zip(ends) {
         let refused = |id: &AtomicI32| matches!(resolve(feature, id.load(Ordering::Relaxed)), Resolved::Refused);
-        if let Some(at) = ids[start..end].iter().position(refused) {
+        let ids = &ids[start..end];
+        // Without a branch an id, as nearly always all are rows.
+        if ids.iter().fold(true, |all, id| all & ((id.load(Ordering::Relaxed) as u32) < feature.rows)) {
+            continue;
+        }
+        if let Some(at) = ids.iter().position(refused) {
             return Outcome::OutOfVocabulary(start + at);
         }
     }
@@ -135,19 +140,9 @@ fn fits(width: usize, count: usize, len: usize) -> bool {
     width.checked_mul(count).is_some_and(|needed| needed <= len)
 }
 
-/// Pools a batch into rows `output_row …` of the output. With `lengths` (`[features, batch]`), bags have those instead of the hot sizes,
-/// and `ids` are packed: all of the first feature, example after example, then of the next.
-#[allow(clippy::too_many_arguments)]
-pub fn gather(
-    store: &Store,
-    plan: &Plan,
-    scratch: &mut Scratch,
-    ids: &[AtomicI32],
-    lengths: Option<&[AtomicI32]>,
-    batch: usize,
-    output: OutputView,
-    output_row: usize,
-) -> Outcome {
+/// Pools a batch into rows `output_row …` of the output.
+pub fn gather(store: &Store, plan: &Plan, scratch: &mut Scratch, call: Call<'_>) -> Outcome {
+    let Call { ids, batch, output, output_row, .. } = call;
     if plan.store != store.id() {
         return Outcome::WrongStore;
     }
@@ -155,64 +150,56 @@ pub fn gather(
     if !rows_end.is_some_and(|rows| fits(plan.output_width, rows, output.len)) {
         return Outcome::TooShort;
     }
-    scratch.cursors.clear();
-    let ids_end = if let Some(lengths) = lengths {
-        if !fits(plan.features.len(), batch, lengths.len()) {
-            return Outcome::TooShort;
+    let Some(ids_end) = find_starts(plan, call, &mut scratch.lengths, &mut scratch.cursors) else { return Outcome::TooShort };
+    if call.weights.is_some_and(|weights| weights.len() < ids_end) {
+        return Outcome::TooShort;
+    }
+    if batch == 0 {
+        return Outcome::Done;
+    }
+    let examples_per_block = (BLOCK_ROWS / (ids_end / batch).max(1)).clamp(1, batch);
+    // Where one block holds all, resolving it finds what is refused before anything is written.
+    if examples_per_block < batch {
+        let checked = find_refused(plan, ids, scratch.cursors.iter().copied(), ids_end);
+        if checked != Outcome::Done {
+            return checked;
         }
-        // Another thread may change lengths: what is checked must be what is used.
-        let lengths = &lengths[..plan.features.len() * batch];
-        scratch.lengths.clear();
-        scratch.lengths.extend(lengths.iter().map(|length| length.load(Ordering::Relaxed) as u32));
-        let features = plan.features.len();
-        match starts_of_ragged(features, batch, &scratch.lengths, ids.len(), &mut scratch.cursors) {
-            Some(end) => end,
-            None => return Outcome::TooShort,
-        }
-    } else {
-        if !fits(plan.ids_per_example, batch, ids.len()) {
-            return Outcome::TooShort;
-        }
-        scratch.cursors.extend(plan.features.iter().map(|feature| batch * feature.hot_before));
-        batch * plan.ids_per_example
-    };
-    let checked = find_refused(plan, ids, scratch.cursors.iter().copied(), ids_end);
-    if checked != Outcome::Done || batch == 0 {
-        return checked;
     }
     let version = store.version();
-    scratch.addresses.clear();
-    let examples_per_block = (BLOCK_ROWS / (ids_end / batch).max(1)).clamp(1, batch);
-    let row_bytes = plan.features.iter().map(|feature| feature.row_bytes).max().unwrap_or(1);
-    let distance = if scratch.distance > 0 { scratch.distance } else { (scratch.prefetch_bytes / row_bytes).clamp(4, 512) };
 
-    // Ids are read again here: another thread may have changed them since they were checked, and an address must come from a
-    // checked id.
+    // Ids of later blocks are read again there: another thread may have changed them since they were checked, and an address must come
+    // from a checked id.
     let mut resolved_to = examples_per_block;
-    let Scratch { level, addresses, cursors, lengths: own_lengths, current, next, .. } = scratch;
-    let lengths_of = |feature: usize, from: usize| lengths.map(|_| &own_lengths[feature * batch + from..(feature + 1) * batch]);
-    if let Err(at) = resolve_block(plan, &version, ids, |at| lengths_of(at, 0), cursors, examples_per_block, addresses, current) {
+    let Scratch { level, prefetch, rows, cursors, lengths, current, next } = scratch;
+    rows.clear();
+    let inputs =
+        Inputs { plan, version: &version, ids, weights: call.weights, lengths: call.lengths.map(|_| &lengths[..]), batch };
+    if let Err(at) = resolve_block(&inputs, cursors, 0..examples_per_block, rows, current) {
         return Outcome::OutOfVocabulary(at);
     }
-    // SAFETY: Scratch has levels this CPU has only.
-    unsafe { prefetch_first(*level, &addresses[..distance.min(addresses.len())], row_bytes) };
+    let row_bytes = plan.features.iter().map(|feature| feature.row_bytes).max().unwrap_or(1);
+    let distance = prefetch.distance(row_bytes);
+    for &row in rows.addresses.iter().take(distance) {
+        for_each_line(row, row_bytes, prefetch.step(row_bytes), |line| level.prefetch(line));
+    }
     let mut from = 0;
     loop {
         let examples = resolved_to - from;
         // The next block's addresses follow this one's, so that prefetching goes on over the boundary.
         let next_examples = examples_per_block.min(batch - resolved_to);
-        let lengths = |at| lengths_of(at, resolved_to);
-        if let Err(at) = resolve_block(plan, &version, ids, lengths, cursors, next_examples, addresses, next) {
+        if let Err(at) = resolve_block(&inputs, cursors, resolved_to..resolved_to + next_examples, rows, next) {
             return Outcome::OutOfVocabulary(at);
         }
         let mut start = 0;
         for (feature, ends) in plan.features.iter().zip(current.ends.chunks_exact(examples)) {
             let row = (output_row + from) * plan.output_width;
             let bags = Bags {
-                addresses,
+                addresses: &rows.addresses,
+                weights: &rows.weights,
                 start,
                 ends,
                 distance,
+                prefetch_step: prefetch.step(feature.row_bytes),
                 dim: feature.dim,
                 row_bytes: feature.row_bytes,
                 pooling: feature.pooling,
@@ -221,17 +208,37 @@ pub fn gather(
                 output_stride: plan.output_width,
             };
             // SAFETY: the CPU has the level; addresses are of rows of this feature's table in `version`, which lives until the end of
-            // this call; ends come from `resolve_block`; the output has room, as above.
-            unsafe { pool_bags_of(*level, feature.dtype)(&bags) };
+            // this call; ends come from `resolve_block`, which has given a weight for each address if there are weights; the output
+            // has room, as above.
+            unsafe { pool_bags_of(*level, feature.dtype, call.weights.is_some())(&bags) };
             start = ends.last().map_or(start, |&end| end as usize);
         }
         if next_examples == 0 {
             return Outcome::Done;
         }
-        addresses.copy_within(current.rows.., 0);
-        addresses.truncate(next.rows);
+        rows.drop_first(current.rows);
         std::mem::swap(current, next);
         from = resolved_to;
         resolved_to += next_examples;
     }
+}
+
+/// Where each feature's ids start, and the number of ids in all; `None` if lengths or ids are too short.
+fn find_starts(plan: &Plan, call: Call<'_>, own_lengths: &mut Vec<u32>, starts: &mut Vec<usize>) -> Option<usize> {
+    let Call { ids, batch, .. } = call;
+    starts.clear();
+    let Some(lengths) = call.lengths else {
+        if !fits(plan.ids_per_example, batch, ids.len()) {
+            return None;
+        }
+        starts.extend(plan.features.iter().map(|feature| batch * feature.hot_before));
+        return Some(batch * plan.ids_per_example);
+    };
+    if !fits(plan.features.len(), batch, lengths.len()) {
+        return None;
+    }
+    // Another thread may change lengths: what is checked must be what is used.
+    own_lengths.clear();
+    own_lengths.extend(lengths[..plan.features.len() * batch].iter().map(|length| length.load(Ordering::Relaxed) as u32));
+    starts_of_ragged(plan.features.len(), batch, own_lengths, ids.len(), starts)
 }

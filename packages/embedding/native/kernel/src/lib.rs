@@ -8,6 +8,7 @@
 //!   for h in 0 .. hot_size[f], ids that resolve to no row left out:
 //!     sum[d] += value(row, d)            // float32, float16, bfloat16
 //!     sum[d] += scale(row) * code(row, d), shift += bias(row)    // int8, int4
+//!     with weights, w the id's: sum[d] += w * value(row, d), or sum[d] += (w * scale(row)) * code(row, d), shift += w * bias(row)
 //!   output[(output_row + b) * output_width + column[f] + d] = sum[d] + shift    // mean: divided by the rows added
 //! ```
 //!
@@ -20,12 +21,13 @@ mod load;
 mod memory;
 mod plan;
 mod pool;
+mod prefetch;
 mod resolve;
 mod simd;
 mod store;
 mod table;
 
-pub use gather::{Outcome, OutputView, Scratch, find_out_of_vocabulary, gather};
+pub use gather::{Call, Outcome, OutputView, Scratch, find_out_of_vocabulary, gather};
 pub use load::{LoadError, LoadProgress, load_tables};
 pub use plan::{Feature, Plan, Pooling};
 pub use simd::Level;

@@ -47,6 +47,21 @@ impl Level {
     }
 }
 
+impl Level {
+    /// Asks for the cache line at `line`, which may be any address.
+    pub(crate) fn prefetch(self, line: *const u8) {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: a prefetch of any address is harmless.
+            Level::Avx2 | Level::Avx512 => unsafe { Avx2::prefetch(line) },
+            #[cfg(target_arch = "aarch64")]
+            // SAFETY: as above.
+            Level::Neon => unsafe { Neon::prefetch(line) },
+            _ => _ = line,
+        }
+    }
+}
+
 /// Operations on `WIDTH` float32 lanes. All loads are of any alignment.
 ///
 /// # Safety

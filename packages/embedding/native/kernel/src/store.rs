@@ -34,6 +34,8 @@ pub(crate) struct TableVersion {
     chunk_shift: u32,
     /// The first byte of each chunk. Valid while `owners` is.
     starts: Vec<*const u8>,
+    /// The first byte of the first chunk, where all others follow it.
+    contiguous: Option<*const u8>,
     owners: Vec<Arc<Chunk>>,
 }
 
@@ -73,8 +75,18 @@ impl TableVersion {
     }
 
     fn of_chunks(row_bytes: usize, chunk_shift: u32, owners: Vec<Arc<Chunk>>) -> TableVersion {
-        let starts = owners.iter().map(|chunk| chunk.memory.as_ptr().wrapping_add(chunk.start).cast_const()).collect();
-        TableVersion { row_bytes, chunk_shift, starts, owners }
+        let starts: Vec<_> = owners.iter().map(|chunk| chunk.memory.as_ptr().wrapping_add(chunk.start).cast_const()).collect();
+        // Chunks of one memory lie in it in their order.
+        let is_contiguous = owners.windows(2).all(|pair| {
+            Arc::ptr_eq(&pair[0].memory, &pair[1].memory) && pair[0].start + (row_bytes << chunk_shift) == pair[1].start
+        });
+        let contiguous = starts.first().copied().filter(|_| is_contiguous);
+        TableVersion { row_bytes, chunk_shift, starts, contiguous, owners }
+    }
+
+    /// The first byte of the first row, if each row follows the one before it; none once a part of a table was replaced.
+    pub fn contiguous(&self) -> Option<*const u8> {
+        self.contiguous
     }
 
     /// The first byte of a row.

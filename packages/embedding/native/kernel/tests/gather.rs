@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicI32;
 
 use dlrm_embedding_kernel::{
-    Builder, Dtype, Feature, Level, Outcome, OutputView, Plan, Policy, Pooling, Scratch, Source, Store, TableSpec, Update,
+    Builder, Call, Dtype, Feature, Level, Outcome, OutputView, Plan, Policy, Pooling, Scratch, Source, Store, TableSpec, Update,
     find_out_of_vocabulary, gather,
 };
 
@@ -57,27 +57,34 @@ fn random_rows(spec: &TableSpec, random: &mut Random) -> Vec<u8> {
 
 /// The pooled vector of the rows, in the plainest way.
 fn expected_bag(spec: &TableSpec, bytes: &[u8], rows: &[u32], pooling: Pooling) -> Vec<f32> {
+    expected_weighted_bag(spec, bytes, &rows.iter().map(|&row| (row, None)).collect::<Vec<_>>(), pooling)
+}
+
+/// The same of rows with weights.
+fn expected_weighted_bag(spec: &TableSpec, bytes: &[u8], rows: &[(u32, Option<f32>)], pooling: Pooling) -> Vec<f32> {
     let dim = spec.dim as usize;
     let row_bytes = spec.row_bytes();
     let mut sum: Vec<Option<f32>> = vec![None; dim];
     let mut shift: Option<f32> = None;
     let f32_at = |row: &[u8], at: usize| f32::from_le_bytes(row[at..at + 4].try_into().unwrap());
     let u16_at = |row: &[u8], at: usize| u16::from_le_bytes(row[at..at + 2].try_into().unwrap());
-    for &row in rows {
+    for &(row, weight) in rows {
+        // A product with 1 changes nothing.
+        let weight = weight.unwrap_or(1.0);
         let row = &bytes[row as usize * row_bytes..][..row_bytes];
         for (d, sum) in sum.iter_mut().enumerate() {
             let term = match spec.dtype {
-                Dtype::Float32 => f32_at(row, d * 4),
-                Dtype::Float16 => half(u16_at(row, d * 2)),
-                Dtype::Bfloat16 => f32::from_bits(u32::from(u16_at(row, d * 2)) << 16),
-                Dtype::Int8 => f32_at(row, dim) * f32::from(row[d]),
-                Dtype::Int4 => half(u16_at(row, row_bytes - 4)) * f32::from(row[d / 2] >> (d % 2 * 4) & 0xf),
+                Dtype::Float32 => weight * f32_at(row, d * 4),
+                Dtype::Float16 => weight * half(u16_at(row, d * 2)),
+                Dtype::Bfloat16 => weight * f32::from_bits(u32::from(u16_at(row, d * 2)) << 16),
+                Dtype::Int8 => weight * f32_at(row, dim) * f32::from(row[d]),
+                Dtype::Int4 => weight * half(u16_at(row, row_bytes - 4)) * f32::from(row[d / 2] >> (d % 2 * 4) & 0xf),
             };
             *sum = Some(sum.map_or(term, |sum| sum + term));
         }
         let bias = match spec.dtype {
-            Dtype::Int8 => f32_at(row, dim + 4),
-            Dtype::Int4 => half(u16_at(row, row_bytes - 2)),
+            Dtype::Int8 => weight * f32_at(row, dim + 4),
+            Dtype::Int4 => weight * half(u16_at(row, row_bytes - 2)),
             _ => continue,
         };
         shift = Some(shift.map_or(bias, |shift| shift + bias));
@@ -116,7 +123,9 @@ fn run(store: &Store, plan: &Plan, scratch: &mut Scratch, ids: &[i32], batch: us
     let mut output = vec![7.0; rows * plan.output_width()];
     // SAFETY: `output` is not used until the call is over.
     let view = unsafe { OutputView::new(output.as_mut_ptr(), output.len()) };
-    (gather(store, plan, scratch, &atomics(ids), None, batch, view, 1), output)
+    let ids = atomics(ids);
+    let call = Call { ids: &ids, lengths: None, weights: None, batch, output: view, output_row: 1 };
+    (gather(store, plan, scratch, call), output)
 }
 
 const DTYPES: [Dtype; 5] = [Dtype::Float32, Dtype::Float16, Dtype::Bfloat16, Dtype::Int8, Dtype::Int4];
@@ -246,7 +255,9 @@ fn ragged_bags_are_pooled_as_fixed_ones_of_their_lengths() {
         let mut output = vec![7.0; (batch + 2) * 66];
         // SAFETY: `output` is not used until the call is over.
         let view = unsafe { OutputView::new(output.as_mut_ptr(), output.len()) };
-        let outcome = gather(&store, &plan, &mut scratch, &atomics(ids), Some(&atomics(lengths)), batch, view, 1);
+        let (ids, lengths) = (atomics(ids), atomics(lengths));
+        let call = Call { ids: &ids, lengths: Some(&lengths), weights: None, batch, output: view, output_row: 1 };
+        let outcome = gather(&store, &plan, &mut scratch, call);
         (outcome, output)
     };
     assert_eq!(run(&ids, &lengths), (Outcome::Done, expected));
@@ -261,6 +272,54 @@ fn ragged_bags_are_pooled_as_fixed_ones_of_their_lengths() {
     let last = ids.len() - 1;
     ids[last] = 50;
     assert_eq!(run(&ids, &lengths), (Outcome::OutOfVocabulary(last), untouched));
+}
+
+#[test]
+fn weights_multiply_rows_on_every_level() {
+    let dims: &[u32] = if cfg!(miri) { &[5] } else { &[1, 7, 16, 33, 128, 300] };
+    let mut random = Random(4);
+    for &dim in dims {
+        for dtype in DTYPES {
+            let spec = spec("t", 40, dim, dtype, Policy::Zero);
+            let bytes = random_rows(&spec, &mut random);
+            let store = store_of(&[(spec.clone(), bytes.clone())]);
+            let poolings = [Pooling::Sum, Pooling::Mean];
+            let plan = Plan::new(&store, &poolings.map(|pooling| Feature { table: 0, hot_size: 3, pooling })).unwrap();
+            // 1,000 examples are several blocks.
+            let batch = if cfg!(miri) { 3 } else { 1000 };
+            let width = plan.output_width();
+            let ids: Vec<i32> = (0..batch * 6).map(|_| (random.next() % 44) as i32).collect();
+            let weights: Vec<f32> = ids.iter().map(|_| random.float()).collect();
+            let mut expected = vec![7.0; (batch + 2) * width];
+            for (f, &pooling) in poolings.iter().enumerate() {
+                for b in 0..batch {
+                    let bag = (batch * f + b) * 3..(batch * f + b) * 3 + 3;
+                    let rows: Vec<_> = ids[bag.clone()].iter().zip(&weights[bag]).filter(|(id, _)| **id < 40).collect();
+                    let rows: Vec<_> = rows.into_iter().map(|(&id, &weight)| (id as u32, Some(weight))).collect();
+                    let bag = expected_weighted_bag(&spec, &bytes, &rows, pooling);
+                    let at = (b + 1) * width + f * dim as usize;
+                    expected[at..at + bag.len()].copy_from_slice(&bag);
+                }
+            }
+            let ids = atomics(&ids);
+            let bits = atomics(&weights.iter().map(|weight| weight.to_bits() as i32).collect::<Vec<_>>());
+            let lengths = atomics(&vec![3; batch * 2]);
+            for level in Level::available() {
+                let mut scratch = Scratch::new(level);
+                for lengths in [None, Some(&lengths[..])] {
+                    let mut output = vec![7.0; (batch + 2) * width];
+                    // SAFETY: `output` is not used until the call is over.
+                    let view = unsafe { OutputView::new(output.as_mut_ptr(), output.len()) };
+                    let call = Call { ids: &ids, lengths, weights: Some(&bits), batch, output: view, output_row: 1 };
+                    assert_eq!(gather(&store, &plan, &mut scratch, call), Outcome::Done);
+                    let equal = output.iter().zip(&expected).all(|(one, other)| one.to_bits() == other.to_bits());
+                    assert!(equal, "{level:?} {dtype:?} dim {dim}");
+                    let few = Call { weights: Some(&bits[1..]), ..call };
+                    assert_eq!(gather(&store, &plan, &mut scratch, few), Outcome::TooShort);
+                }
+            }
+        }
+    }
 }
 
 #[test]
