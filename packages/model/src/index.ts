@@ -18,4 +18,6 @@ export { emitOnnx } from "./onnx.ts";
 export { emitStableHlo } from "./stablehlo.ts";
 export type { StableHloOptions } from "./stablehlo.ts";
 export { openReference } from "./reference-model.ts";
-export type { ReferenceInput, ReferenceModel, ReferenceScoring } from "./reference-model.ts";
+export type { PooledInput, ReferenceInput, ReferenceModel, ReferenceScoring } from "./reference-model.ts";
+export { openEmbeddingScorer } from "./embedding-scorer.ts";
+export type { EmbeddingScorer } from "./embedding-scorer.ts";

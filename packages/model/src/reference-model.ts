@@ -17,6 +17,16 @@ export interface ReferenceInput {
   readonly ids: readonly Int32Array[];
 }
 
+/** Inputs of a batch of examples whose rows are looked up already. */
+export interface PooledInput {
+  /** Number of examples. */
+  readonly batch: number;
+  /** Dense features, [batch, denseFeatures] row-major. */
+  readonly dense: ArrayLike<number>;
+  /** Pooled vectors, [batch, features × embeddingDim] row-major. */
+  readonly pooled: ArrayLike<number>;
+}
+
 /**
  * - `network`: the dense network of the spec.
  * - `simulated`: the simulated accelerator's score, sigmoid(w · dense + v · flatten(pooled)).
@@ -33,6 +43,8 @@ export interface ReferenceModel {
    * @throws {ModelError} `invalid_input`, naming the input, what was expected and what came.
    */
   forward(input: ReferenceInput, scoring: ReferenceScoring): Promise<Float64Array>;
+  /** The same of pooled vectors that are given; reads no tables. */
+  scorePooled(input: PooledInput, scoring: ReferenceScoring): Promise<Float64Array>;
   /** Closes the files; `forward` fails from then on. */
   close(): Promise<void>;
 }
@@ -55,25 +67,32 @@ export async function openReference(bundle: Bundle): Promise<ReferenceModel> {
     return (weightsOf[scoring] ??= readTensors(paths.dense, names));
   };
   const width = spec.features.length * spec.embeddingDim;
+  const scorePooled = async (input: PooledInput, scoring: ReferenceScoring): Promise<Float64Array> => {
+    checkPooled(spec, input, width);
+    const { batch } = input;
+    const dense = Float64Array.from(input.dense);
+    const pooled = Float64Array.from(input.pooled);
+    const score = scoring === "network" ? networkScores : simulatedScores;
+    const weights = await loadWeights(scoring);
+    const scores = new Float64Array(batch);
+    for (let first = 0; first < batch; first += EXAMPLES_AT_ONCE) {
+      const end = Math.min(batch, first + EXAMPLES_AT_ONCE);
+      const denseRows = dense.subarray(first * spec.denseFeatures, end * spec.denseFeatures);
+      scores.set(score(spec, weights, denseRows, pooled.subarray(first * width, end * width), end - first), first);
+      await setImmediate();
+    }
+    return scores;
+  };
   return {
+    scorePooled,
     forward: async (input, scoring) => {
       checkInput(spec, input);
-      const { batch } = input;
+      const { batch, dense } = input;
       const pooled = new Float64Array(batch * width);
       for (const [index, feature] of spec.features.entries()) {
         await tables.addBags(feature, input.ids[index] as Int32Array, pooled, width, index * spec.embeddingDim);
       }
-      const dense = Float64Array.from(input.dense);
-      const score = scoring === "network" ? networkScores : simulatedScores;
-      const weights = await loadWeights(scoring);
-      const scores = new Float64Array(batch);
-      for (let first = 0; first < batch; first += EXAMPLES_AT_ONCE) {
-        const end = Math.min(batch, first + EXAMPLES_AT_ONCE);
-        const denseRows = dense.subarray(first * spec.denseFeatures, end * spec.denseFeatures);
-        scores.set(score(spec, weights, denseRows, pooled.subarray(first * width, end * width), end - first), first);
-        await setImmediate();
-      }
-      return scores;
+      return scorePooled({ batch, dense, pooled }, scoring);
     },
     close: () => tables.close(),
   };
@@ -118,6 +137,16 @@ function simulatedScores(
   const fromDense = linear(dense, rows, (weights.get("simulated.w") as Tensor).data, 1);
   const fromPooled = linear(pooled, rows, (weights.get("simulated.v") as Tensor).data, 1);
   return fromDense.map((value, row) => sigmoid(value + (fromPooled[row] as number)));
+}
+
+function checkPooled(spec: ModelSpec, { batch, dense, pooled }: PooledInput, width: number): void {
+  const sizes = { dense: [dense.length, spec.denseFeatures], pooled: [pooled.length, width] } as const;
+  for (const [name, [length, columns]] of Object.entries(sizes)) {
+    if (length !== batch * columns) {
+      const message = `${name}: expected ${batch * columns} values [${batch}, ${columns}], got ${length}`;
+      throw new ModelError("invalid_input", message);
+    }
+  }
 }
 
 function checkInput(spec: ModelSpec, { batch, dense, ids }: ReferenceInput): void {
