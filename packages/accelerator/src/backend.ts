@@ -13,6 +13,8 @@ export interface Backend<Tensor> {
   readonly memory: DeviceMemory;
   /** Inputs read in place, and inputs copied, by all runs; absent if the backend can't tell. */
   readonly inputTransfers?: InputTransferCounts;
+  /** Makes another bucket ready to run. `program`: see `Device.compile`. Throws an `AcceleratorError`, and then is as it was. */
+  addBucket(bucket: number, program: string | Uint8Array | undefined): void;
   /** `view` is exactly the `bucket` rows of one input or output. */
   wrap(spec: TensorSpec, bucket: number, view: SharedFloat32Array): Tensor;
   /** Runs one batch; returning no promise saves a turn of the loop. Tensors stand in the order of `inputs` and `outputs`. */

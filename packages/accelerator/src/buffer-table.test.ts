@@ -19,6 +19,7 @@ const backend: Backend<FakeTensor> = {
   outputs: [{ name: "y", width: [] }],
   precision: { name: "float32", quantizedWeights: 0 },
   memory: { kind: "host" },
+  addBucket: () => {},
   wrap: ({ name }, bucket, view) => ({ name, bucket, view }),
   run: () => undefined,
   warm: () => undefined,

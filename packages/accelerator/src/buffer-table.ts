@@ -1,5 +1,6 @@
 import type { SharedFloat32Array, TensorSpec } from "./device.ts";
 import { rowLength, type Backend } from "./backend.ts";
+import { MAX_BUCKETS } from "./spec-checks.ts";
 
 /** More tensors than any steady caller has: past it, the table starts again rather than grow. */
 const MAX_TENSORS = 8192;
@@ -35,6 +36,7 @@ export class TensorTable<Tensor> {
   readonly #buffers = new Map<number, { buffer: SharedArrayBuffer; tensors: Map<number, Tensor>[] }>();
   #size = 0;
 
+  /** `buckets` may grow. */
   constructor(backend: Backend<Tensor>, buckets: readonly number[]) {
     this.#backend = backend;
     this.#buckets = buckets;
@@ -55,7 +57,7 @@ export class TensorTable<Tensor> {
     const entry = this.#buffers.get(id);
     if (entry === undefined) throw new Error(`buffer ${id} was never announced`);
     const tensors = entry.tensors[index]!;
-    const key = offset * this.#buckets.length + bucketIndex;
+    const key = offset * MAX_BUCKETS + bucketIndex;
     const known = tensors.get(key);
     if (known !== undefined) return known;
     const bucket = this.#buckets[bucketIndex]!;

@@ -12,23 +12,31 @@ export interface CheckedCall {
 
 /** Checks calls against what a device expects. */
 export class CallChecker {
-  readonly #buckets: readonly number[];
-  readonly #bucketIndexes: ReadonlyMap<number, number>;
+  readonly #bucketIndexes: Map<number, number>;
   readonly #inputs: TensorChecker;
   readonly #outputs: TensorChecker;
 
   constructor(buckets: readonly number[], inputs: readonly TensorSpec[], outputs: readonly TensorSpec[]) {
-    this.#buckets = buckets;
     this.#bucketIndexes = new Map(buckets.map((bucket, index) => [bucket, index]));
     this.#inputs = new TensorChecker("input", inputs);
     this.#outputs = new TensorChecker("output", outputs);
+  }
+
+  /** Ascending. */
+  get buckets(): readonly number[] {
+    return [...this.#bucketIndexes.keys()].sort((a, b) => a - b);
+  }
+
+  /** Its index is the number of those before. */
+  addBucket(bucket: number): void {
+    this.#bucketIndexes.set(bucket, this.#bucketIndexes.size);
   }
 
   /** Throws `unknown_bucket`, `shape_mismatch` or `cancelled`. */
   check(bucket: number, inputs: NamedTensors, outputs: NamedTensors, options: ExecuteOptions | undefined): CheckedCall {
     const bucketIndex = this.#bucketIndexes.get(bucket);
     if (bucketIndex === undefined) {
-      throw new AcceleratorError("unknown_bucket", `no bucket ${bucket}: the device has ${this.#buckets.join(", ")}`);
+      throw new AcceleratorError("unknown_bucket", `no bucket ${bucket}: the device has ${this.buckets.join(", ")}`);
     }
     const rows = options?.rows ?? bucket;
     if (!(Number.isInteger(rows) && rows >= 0 && rows <= bucket)) {

@@ -7,13 +7,13 @@ import { OnnxRuntimeBackend } from "./onnxruntime-backend.ts";
 import { PjrtBackend } from "./pjrt-backend.ts";
 import { serveCalls } from "./serve-calls.ts";
 import { SimulatedBackend } from "./simulated-backend.ts";
-import type { OpeningMessage, ThreadData } from "./thread-protocol.ts";
+import type { CompiledMessage, OpeningMessage, ThreadData } from "./thread-protocol.ts";
 import { warmUp } from "./warm-up.ts";
 
 // The thread of one device: opens the backend, says so, then serves calls until it is told to close. It has no listener
 // and no timer: while there is nothing to do it is blocked, and when it returns the thread ends.
 
-function tell(message: OpeningMessage): void {
+function tell(message: OpeningMessage | CompiledMessage): void {
   // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a port between threads has no origin
   parentPort?.postMessage(message);
 }
@@ -76,7 +76,7 @@ async function open(settings: ThreadSettings): Promise<{ backend: Backend<unknow
 const { settings, letters } = workerData as ThreadData;
 try {
   const { backend, ring } = await open(settings);
-  await serveCalls(backend, ring, settings.buckets, letters);
+  await serveCalls(backend, ring, settings.buckets, letters, tell);
   await backend.close();
 } catch (error) {
   tell({

@@ -96,6 +96,34 @@ describe.each(["onnxruntime", "simulated", "reference"] as const)("a device of k
     await counted.close();
   });
 
+  test("takes a further bucket while it runs", async () => {
+    const growing = await openDevice(specOf(kind, modelPath));
+    const batches = [makeBatch(8, 1), makeBatch(4, 2)] as const;
+    const running = growing.execute(8, batches[0].inputs, batches[0].outputs);
+    await growing.compile(undefined, 4);
+    await running;
+    expect(growing.buckets).toEqual([1, 2, 4, 8]);
+    await growing.execute(4, batches[1].inputs, batches[1].outputs, { rows: 3 });
+    await growing.execute(1, batches[0].inputs, batches[0].outputs);
+    expect(maxDifference(batches[0].outputs.scores, expectedScores(batches[0], 8))).toBeLessThan(1e-6);
+    expect(maxDifference(batches[1].outputs.scores, expectedScores(batches[1], 4))).toBeLessThan(1e-6);
+    expect(growing.stats.byBucket.map(({ bucket, rows }) => [bucket, rows])).toEqual([
+      [1, 1],
+      [4, 3],
+      [8, 8],
+    ]);
+    await expect(growing.compile(undefined, 4)).rejects.toMatchObject({
+      code: "invalid_spec",
+      message: "invalid compile() of a device: bucket must be none of 1, 2, 4, 8, got 4",
+    });
+    await expect(growing.compile("module {}", 1.5)).rejects.toMatchObject({
+      message:
+        'invalid compile() of a device: bucket must be a positive integer, got 1.5; program must be undefined, got "module {}"',
+    });
+    await growing.close();
+    await expect(growing.compile(undefined, 16)).rejects.toMatchObject({ code: "closed" });
+  });
+
   test("refuses a batch size that is no bucket", async () => {
     const batch = makeBatch(8);
     await expect(device.execute(3, batch.inputs, batch.outputs)).rejects.toMatchObject({

@@ -106,7 +106,7 @@ export interface Device {
   readonly name: string;
   /** `cpu`, `cuda`, `coreml`, … : the execution provider, or the plugin's platform (`tpu`); `sim` for a simulated accelerator. */
   readonly platform: string;
-  /** Batch sizes the device runs, ascending. */
+  /** Batch sizes the device runs, ascending; `compile` adds to them. */
   readonly buckets: readonly number[];
   readonly inputs: readonly TensorSpec[];
   readonly outputs: readonly TensorSpec[];
@@ -118,6 +118,15 @@ export interface Device {
   readonly stats: DeviceStats;
   /** Resolves, with what its calls reject with, if the device is lost for good. A device that is closed never is. */
   readonly lost: Promise<AcceleratorError>;
+
+  /**
+   * Adds a bucket, and runs it once on zeros, while the device goes on; calls wait meanwhile. `program` is MLIR for a `pjrt` device, as
+   * `PjrtSpec.program` gives it, and undefined for others, whose model runs any batch.
+   *
+   * Rejects with an `AcceleratorError`; the device is then as it was: `invalid_spec` for a bucket that is none or there already,
+   * or for what opening a device with this bucket would reject with.
+   */
+  compile(program: string | Uint8Array | undefined, bucket: number): Promise<void>;
 
   /**
    * Runs one batch. Each tensor holds at least `bucket` × width numbers, row-major; what is beyond is neither read nor

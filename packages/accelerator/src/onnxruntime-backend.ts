@@ -191,6 +191,10 @@ export class OnnxRuntimeBackend implements Backend<Tensor> {
     this.outputs = resolveTensors("output", session.outputMetadata, settings.outputs, settings.buckets);
   }
 
+  addBucket(): void {
+    // A session runs any batch; one that the model refuses fails when it is warmed up.
+  }
+
   wrap(spec: TensorSpec, bucket: number, view: SharedFloat32Array): Tensor {
     // Only onnxruntime-node's own Tensor: one of onnxruntime-common, given as an output, would silently stay unfilled.
     return new this.#ort.Tensor("float32", view, [bucket, ...spec.width]);

@@ -42,7 +42,8 @@ function untilReady(worker: Worker, openTimeoutMs: number, { onProgress, signal 
     let timer: NodeJS.Timeout | undefined;
     const settle = (action: () => void): void => {
       clearTimeout(timer);
-      worker.removeAllListeners();
+      // Not those of Node itself, without which later listeners would hear nothing.
+      for (const name of ["message", "error", "exit"]) worker.removeAllListeners(name);
       signal?.removeEventListener("abort", onAbort);
       action();
     };

@@ -170,6 +170,15 @@ describe.each(TEST_PLUGINS)("$name", (plugin) => {
       expect(device.memory).toEqual({ kind: "host", weightBytes: 40 });
       expect([device.kind, device.platform, device.precision.name]).toEqual(["pjrt", "cpu", "float32"]);
       expect(device.stats).toMatchObject({ executions: BUCKETS.length, failures: 0, inFlight: 0 });
+      await expect(device.compile(rankingProgram(8), 4)).rejects.toMatchObject({
+        code: "model_mismatch",
+        message: 'the program of bucket 4 has tensor<8x4xf32> as input "dense" (16 numbers), expected tensor<4x4xf32>',
+      });
+      expect(device.buckets).toEqual(BUCKETS);
+      await device.compile(rankingProgram(4), 4);
+      const added = makeBatch(4);
+      await device.execute(4, added.inputs, added.outputs);
+      expect(maxDifference(added.outputs.scores, expectedScores(added, 4))).toBeLessThan(1e-6);
       await device.close();
       expect(steps).toEqual([
         "1/7 compile 1",

@@ -32,8 +32,8 @@ export class PjrtBackend implements Backend<SharedFloat32Array> {
   readonly pipeline?: Pipeline<SharedFloat32Array>;
   readonly #native: PjrtNative;
   readonly #client: PjrtClient;
+  readonly #opening: Opening;
   readonly #executables: ReadonlyMap<number, PjrtExecutable>;
-  readonly #weights: readonly PjrtBuffer[];
 
   /** Compiles all buckets; `onCompiled` is told of each. */
   static open(settings: PjrtSettings, onCompiled: (bucket: number, done: number) => void): PjrtBackend {
@@ -71,8 +71,8 @@ export class PjrtBackend implements Backend<SharedFloat32Array> {
     const { platformName, apiVersion, deviceKind } = opening.description;
     this.#native = native;
     this.#client = client;
+    this.#opening = opening;
     this.#executables = opening.executables;
-    this.#weights = opening.weights;
     this.platform = platformName;
     const kind = deviceKind === platformName ? "" : ` ${deviceKind}`;
     const rounded = precision.name === "float32" ? "" : `, ${precision.name}`;
@@ -95,6 +95,15 @@ export class PjrtBackend implements Backend<SharedFloat32Array> {
           this.#tried(() => this.#native.begin(this.#executables.get(bucket)!, inputs, outputs)),
         end: (bucket) => this.#count(this.#tried(() => this.#native.end(this.#executables.get(bucket)!))),
       };
+    }
+  }
+
+  addBucket(bucket: number, program: string | Uint8Array | undefined): void {
+    try {
+      this.#opening.prepare(bucket, program!);
+    } catch (error) {
+      this.#opening.forget(bucket);
+      throw error;
     }
   }
 
@@ -125,7 +134,8 @@ export class PjrtBackend implements Backend<SharedFloat32Array> {
   }
 
   async close(): Promise<void> {
-    for (const handle of [...this.#executables.values(), ...this.#weights, this.#client]) this.#native.free(handle);
+    this.#opening.free();
+    this.#native.free(this.#client);
   }
 }
 
@@ -155,7 +165,7 @@ function precisionOf(
   }
 }
 
-/** What opening has made so far. */
+/** What opening has made so far, and what later buckets add. */
 class Opening {
   readonly description: PjrtClientDescription;
   readonly executables: Map<number, PjrtExecutable> = new Map();
@@ -207,6 +217,12 @@ class Opening {
     } catch (error) {
       throw fromPjrtError(error, "open_failed", `the program of bucket ${bucket} can't be prepared`);
     }
+  }
+
+  forget(bucket: number): void {
+    const executable = this.executables.get(bucket);
+    this.executables.delete(bucket);
+    if (executable !== undefined) this.#native.free(executable);
   }
 
   /** Frees what it made; the client is its owner's. */

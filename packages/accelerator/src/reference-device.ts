@@ -14,6 +14,7 @@ import type {
 } from "./device.ts";
 import type { ReferenceSpec } from "./device-spec.ts";
 import { AcceleratorError } from "./errors.ts";
+import { checkAddedBucket } from "./spec-checks.ts";
 import { StatsCounter } from "./stats-counter.ts";
 
 /** See `ReferenceSpec`. Keeps every promise of `Device` but one: it runs on the caller's thread. */
@@ -21,7 +22,6 @@ export class ReferenceDevice implements Device {
   readonly kind = "reference";
   readonly name = "reference function";
   readonly platform = "cpu";
-  readonly buckets: readonly number[];
   readonly inputs: readonly TensorSpec[];
   readonly outputs: readonly TensorSpec[];
   readonly warmUp: WarmUpReport;
@@ -39,12 +39,22 @@ export class ReferenceDevice implements Device {
 
   constructor(spec: Required<ReferenceSpec>) {
     this.#spec = spec;
-    this.buckets = spec.buckets;
     this.inputs = spec.inputs;
     this.outputs = spec.outputs;
     this.warmUp = { warmed: [], skipped: spec.buckets, elapsedMs: 0 };
     this.#checker = new CallChecker(spec.buckets, spec.inputs, spec.outputs);
     this.#counter = new StatsCounter(spec.buckets);
+  }
+
+  get buckets(): readonly number[] {
+    return this.#checker.buckets;
+  }
+
+  async compile(program: string | Uint8Array | undefined, bucket: number): Promise<void> {
+    if (this.#closed) throw new AcceleratorError("closed", `${this.name} is closed`);
+    checkAddedBucket(bucket, this.buckets, program, false);
+    this.#checker.addBucket(bucket);
+    this.#counter.addBucket(bucket);
   }
 
   get stats(): DeviceStats {

@@ -34,6 +34,7 @@ describe("a device that is opened again", () => {
     });
     const batch = makeBatch(2);
     await device.execute(1, batch.inputs, batch.outputs);
+    await device.compile(undefined, 4);
     await worker.terminate();
     const reason = await lost.promise;
     expect(reason).toMatchObject({
@@ -49,11 +50,16 @@ describe("a device that is opened again", () => {
     await reopened.promise;
     await device.execute(1, batch.inputs, batch.outputs);
     await device.execute(2, batch.inputs, batch.outputs, { rows: 1 });
+    expect(device.buckets).toEqual([1, 2, 4]);
+    const added = makeBatch(4);
+    await device.execute(4, added.inputs, added.outputs);
+    expect(added.outputs.scores[3]).toBeCloseTo(expectedScores(added, 4)[3]!, 6);
     expect(batch.outputs.scores[1]).toBeCloseTo(expectedScores(batch, 2)[1]!, 6);
-    expect(device.stats).toMatchObject({ executions: 3, rows: 3, paddedRows: 1 });
+    expect(device.stats).toMatchObject({ executions: 4, rows: 7, paddedRows: 1 });
     expect(device.stats.byBucket.map(({ bucket, executions }) => [bucket, executions])).toEqual([
       [1, 2],
       [2, 1],
+      [4, 1],
     ]);
     await device.close();
     await expect(device.execute(1, batch.inputs, batch.outputs)).rejects.toMatchObject({ code: "closed" });

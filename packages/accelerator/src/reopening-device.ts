@@ -40,12 +40,14 @@ type State =
 export class ReopeningDevice implements Device {
   readonly kind: Device["kind"];
   readonly platform: string;
-  readonly buckets: readonly number[];
   readonly inputs: readonly TensorSpec[];
   readonly outputs: readonly TensorSpec[];
   readonly precision: PrecisionReport;
   readonly memory: DeviceMemory;
   readonly maxInFlight: number;
+  /** What was compiled since, for the devices to come. */
+  readonly #added: { readonly program: string | Uint8Array | undefined; readonly bucket: number }[] = [];
+  #buckets: readonly number[];
   readonly #name: string;
   readonly #open: (signal: AbortSignal) => Promise<Device>;
   readonly #options: ReopenOptions;
@@ -61,7 +63,7 @@ export class ReopeningDevice implements Device {
   constructor(device: Device, open: (signal: AbortSignal) => Promise<Device>, options: ReopenOptions) {
     this.kind = device.kind;
     this.platform = device.platform;
-    this.buckets = device.buckets;
+    this.#buckets = device.buckets;
     this.inputs = device.inputs;
     this.outputs = device.outputs;
     this.precision = device.precision;
@@ -73,6 +75,10 @@ export class ReopeningDevice implements Device {
     this.#warmUp = device.warmUp;
     this.#state = { status: "open", device };
     void this.#reopenWhenLost(device);
+  }
+
+  get buckets(): readonly number[] {
+    return this.#buckets;
   }
 
   get name(): string {
@@ -91,6 +97,14 @@ export class ReopeningDevice implements Device {
     if (this.#state.status !== "open") return this.#statsBefore!;
     const { stats } = this.#state.device;
     return this.#statsBefore === undefined ? stats : addStats(this.#statsBefore, stats);
+  }
+
+  async compile(program: string | Uint8Array | undefined, bucket: number): Promise<void> {
+    if (this.#state.status !== "open") throw this.#state.error;
+    const { device } = this.#state;
+    await device.compile(program, bucket);
+    this.#added.push({ program, bucket });
+    this.#buckets = device.buckets;
   }
 
   execute(bucket: number, inputs: NamedTensors, outputs: NamedTensors, options?: ExecuteOptions): Promise<void> {
@@ -126,6 +140,7 @@ export class ReopeningDevice implements Device {
       try {
         if (attempt > 1) await sleep(Math.min(MAX_DELAY_MS, delayMs * 2 ** (attempt - 2)), undefined, { signal });
         const device = await this.#open(signal);
+        for (const { program, bucket } of this.#added) await device.compile(program, bucket);
         this.#warmUp = device.warmUp;
         this.#state = { status: "open", device };
         this.#tell(() => onReopened?.());

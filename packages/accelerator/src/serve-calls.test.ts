@@ -18,6 +18,7 @@ function recordingBackend(depth: number, failing: { begin?: number; end?: number
     outputs: [{ name: "y", width: [] }],
     precision: { name: "float32", quantizedWeights: 0 },
     memory: { kind: "host" },
+    addBucket: () => {},
     wrap: (_spec, _bucket, view) => view,
     run: () => {
       throw new Error("the pipeline is there");

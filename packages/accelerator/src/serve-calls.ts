@@ -4,7 +4,8 @@ import type { Backend } from "./backend.ts";
 import { TensorTable } from "./buffer-table.ts";
 import { CALL_DONE, CALL_FAILED, type CallRing } from "./call-ring.ts";
 import { AcceleratorError, toErrorRecord } from "./errors.ts";
-import type { LetterToCaller, LetterToThread } from "./thread-protocol.ts";
+import type { CompiledMessage, CompileLetter, LetterToCaller, LetterToThread } from "./thread-protocol.ts";
+import { warmUp } from "./warm-up.ts";
 
 /** Part of a bucket's last time after which its call may well be done: until then a bell is waited for, afterwards its end. */
 const SURELY_RUNNING = 0.75;
@@ -33,16 +34,18 @@ export async function serveCalls(
   ring: CallRing,
   buckets: readonly number[],
   letters: MessagePort,
+  onCompiled: (message: CompiledMessage) => void = () => {},
 ): Promise<void> {
-  const server = new CallServer(backend, ring, buckets, letters);
+  const server = new CallServer(backend, ring, buckets, letters, onCompiled);
   await server.serve();
 }
 
 class CallServer {
   readonly #backend: Backend<unknown>;
   readonly #ring: CallRing;
-  readonly #buckets: readonly number[];
+  readonly #buckets: number[];
   readonly #letters: MessagePort;
+  readonly #onCompiled: (message: CompiledMessage) => void;
   readonly #table: TensorTable<unknown>;
   readonly #inputs: unknown[];
   readonly #outputs: unknown[];
@@ -56,12 +59,19 @@ class CallServer {
   /** When the device was done with a call last: a call that waited for it was not running. */
   #freeAtMs = 0;
 
-  constructor(backend: Backend<unknown>, ring: CallRing, buckets: readonly number[], letters: MessagePort) {
+  constructor(
+    backend: Backend<unknown>,
+    ring: CallRing,
+    buckets: readonly number[],
+    letters: MessagePort,
+    onCompiled: (message: CompiledMessage) => void,
+  ) {
     this.#backend = backend;
     this.#ring = ring;
-    this.#buckets = buckets;
+    this.#buckets = [...buckets];
     this.#letters = letters;
-    this.#table = new TensorTable(backend, buckets);
+    this.#onCompiled = onCompiled;
+    this.#table = new TensorTable(backend, this.#buckets);
     this.#inputs = backend.inputs.map((): unknown => undefined);
     this.#outputs = backend.outputs.map((): unknown => undefined);
     this.#depth = backend.pipeline?.depth ?? 1;
@@ -75,7 +85,12 @@ class CallServer {
       const bell = ring.bell;
       // Before the letters: a call seen here then has its buffers among the letters read below.
       const submitted = ring.submitted;
-      this.#readLetters();
+      const compile = this.#readLetters();
+      if (compile !== undefined) {
+        // There may be letters behind it.
+        await this.#compile(compile);
+        continue;
+      }
       if (submitted !== this.#next && this.#taken.length < this.#depth) {
         const call = this.#take();
         if (call.state === "running") await this.#begin(call);
@@ -90,13 +105,33 @@ class CallServer {
     }
   }
 
-  #readLetters(): void {
+  /** Reads all letters, or those up to one that takes its time. */
+  #readLetters(): CompileLetter | undefined {
     const announced = this.#ring.letters;
     for (; this.#lettersRead !== announced; this.#lettersRead = (this.#lettersRead + 1) | 0) {
       const letter: LetterToThread | undefined = receiveMessageOnPort(this.#letters)?.message;
       if (letter?.type === "buffer") this.#table.add(letter.id, letter.buffer);
       else if (letter?.type === "forget") this.#table.forget(letter.id);
+      else if (letter?.type === "compile") {
+        this.#lettersRead = (this.#lettersRead + 1) | 0;
+        return letter;
+      }
     }
+    return undefined;
+  }
+
+  async #compile({ bucket, program }: CompileLetter): Promise<void> {
+    try {
+      this.#backend.addBucket(bucket, program);
+      await warmUp(this.#backend, { buckets: [bucket], budgetMs: 0, onWarmed: () => {} });
+    } catch (error) {
+      const failure = AcceleratorError.from(error, "open_failed", `bucket ${bucket} can't be added`);
+      this.#onCompiled({ type: "compiled", bucket, error: toErrorRecord(failure) });
+      return;
+    }
+    this.#buckets.push(bucket);
+    this.#lastMs.push(0);
+    this.#onCompiled({ type: "compiled", bucket });
   }
 
   #take(): TakenCall {

@@ -38,6 +38,10 @@ export class SimulatedBackend implements Backend<SimulatedTensor> {
     this.#vDot = new DotKernel(v);
   }
 
+  addBucket(): void {
+    // It runs any.
+  }
+
   wrap(_spec: TensorSpec, _bucket: number, floats: SharedFloat32Array): SimulatedTensor {
     return { floats, bytes: Buffer.from(floats.buffer, floats.byteOffset, floats.byteLength) };
   }

@@ -29,7 +29,7 @@ export const isPositiveInteger: (value: unknown) => boolean = (value) =>
 export const isDuration: (value: unknown) => boolean = (value) => typeof value === "number" && value >= 0;
 
 /** Ring positions are int32 words, and a bucket's index shares a number with an offset: both have room far beyond this. */
-const MAX_BUCKETS = 64;
+export const MAX_BUCKETS = 64;
 const MAX_QUEUED_CALLS = 65_536;
 
 export function checkBuckets(buckets: unknown, problems: Problems): readonly number[] {
@@ -41,6 +41,23 @@ export function checkBuckets(buckets: unknown, problems: Problems): readonly num
     new Set(buckets).size === buckets.length;
   problems.expect(holds, "buckets", `1 to ${MAX_BUCKETS} distinct positive integers`, buckets);
   return holds ? [...(buckets as number[])].sort((a, b) => a - b) : [];
+}
+
+/** Throws `invalid_spec` unless `bucket` may be added to `buckets`, with a program if and only if the device takes one. */
+export function checkAddedBucket(
+  bucket: unknown,
+  buckets: readonly number[],
+  program: unknown,
+  takesPrograms: boolean,
+): void {
+  const problems = new Problems();
+  problems.expect(isPositiveInteger(bucket), "bucket", "a positive integer", bucket);
+  problems.expect(!buckets.includes(bucket as number), "bucket", `none of ${buckets.join(", ")}`, bucket);
+  problems.expect(buckets.length < MAX_BUCKETS, "bucket", `the ${MAX_BUCKETS}th at most`, buckets.length + 1);
+  const isProgram = (typeof program === "string" || program instanceof Uint8Array) && program.length > 0;
+  if (takesPrograms) problems.expect(isProgram, "program", "MLIR, text or bytecode", program);
+  else problems.expect(program === undefined, "program", "undefined", program);
+  problems.throwIfAny("compile() of a");
 }
 
 export function checkTensorSpecs(name: string, specs: unknown, problems: Problems): void {

@@ -43,6 +43,11 @@ export class StatsCounter {
     this.#buckets = buckets.map((bucket) => ({ bucket, executions: 0, rows: 0, busyMicros: 0 }));
   }
 
+  /** Its index is the number of those before. */
+  addBucket(bucket: number): void {
+    this.#buckets.push({ bucket, executions: 0, rows: 0, busyMicros: 0 });
+  }
+
   countDone(bucketIndex: number, rows: number, busyMicros: number): void {
     const counts = this.#buckets[bucketIndex]!;
     counts.executions += 1;
@@ -73,6 +78,7 @@ export class StatsCounter {
       busyMicros += counts.busyMicros;
       byBucket.push({ ...counts });
     }
+    byBucket.sort((a, b) => a.bucket - b.bucket);
     const failures = this.#failures;
     const cancellations = this.#cancellations;
     return { executions, failures, cancellations, rows, paddedRows, busyMicros, inFlight, byBucket };

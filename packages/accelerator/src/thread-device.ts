@@ -17,7 +17,8 @@ import type {
 import { endThread } from "./end-thread.ts";
 import { AcceleratorError, fromErrorRecord } from "./errors.ts";
 import { StatsCounter } from "./stats-counter.ts";
-import type { LetterToCaller, LetterToThread, ThreadReady } from "./thread-protocol.ts";
+import { checkAddedBucket } from "./spec-checks.ts";
+import type { CompiledMessage, LetterToCaller, LetterToThread, ThreadReady } from "./thread-protocol.ts";
 
 export type ThreadDeviceKind = "onnxruntime" | "pjrt" | "simulated";
 
@@ -40,6 +41,12 @@ interface PendingCall {
   readonly stopListening: (() => void) | undefined;
 }
 
+interface PendingCompile {
+  readonly bucket: number;
+  readonly resolve: () => void;
+  readonly reject: (error: AcceleratorError) => void;
+}
+
 /**
  * - `open`: takes calls.
  * - `closing`: takes none; accepted ones end, then the thread.
@@ -58,7 +65,6 @@ export class ThreadDevice implements Device {
   readonly kind: ThreadDeviceKind;
   readonly name: string;
   readonly platform: string;
-  readonly buckets: readonly number[];
   readonly inputs: readonly TensorSpec[];
   readonly outputs: readonly TensorSpec[];
   readonly warmUp: WarmUpReport;
@@ -78,6 +84,7 @@ export class ThreadDevice implements Device {
   readonly #bufferNumbers: BufferNumbers;
   readonly #counter: StatsCounter;
   /** By slot. A slot is taken iff its call was submitted and is not yet settled as completed. */
+  readonly #compiling: PendingCompile[] = [];
   readonly #pending: (PendingCall | undefined)[];
   /** Calls whose completion was handled; `submitted - #handled` are in flight. */
   #handled = 0;
@@ -94,7 +101,6 @@ export class ThreadDevice implements Device {
     this.kind = kind;
     this.name = ready.name;
     this.platform = ready.platform;
-    this.buckets = buckets;
     this.inputs = ready.inputs;
     this.outputs = ready.outputs;
     this.warmUp = ready.warmUp;
@@ -119,6 +125,7 @@ export class ThreadDevice implements Device {
     worker.on("error", (error) => {
       failure = error;
     });
+    worker.on("message", (message: CompiledMessage) => this.#onCompiled(message));
     worker.once("exit", (exitCode) => this.#onExit(exitCode, failure));
   }
 
@@ -129,8 +136,33 @@ export class ThreadDevice implements Device {
     return { ...stats, inputTransfers: { inPlace: Number(counts[0]), copied: Number(counts[1]) } };
   }
 
+  get buckets(): readonly number[] {
+    return this.#checker.buckets;
+  }
+
   get lost(): Promise<AcceleratorError> {
     return this.#lost.promise;
+  }
+
+  async compile(program: string | Uint8Array | undefined, bucket: number): Promise<void> {
+    this.#refuseUnlessOpen();
+    const taken = [...this.buckets, ...this.#compiling.map((pending) => pending.bucket)];
+    checkAddedBucket(bucket, taken, program, this.kind === "pjrt");
+    await new Promise<void>((resolve, reject) => {
+      this.#compiling.push({ bucket, resolve, reject });
+      this.#post({ type: "compile", bucket, program });
+    });
+  }
+
+  #onCompiled({ error }: CompiledMessage): void {
+    const { bucket, resolve, reject } = this.#compiling.shift()!;
+    if (error !== undefined) {
+      reject(fromErrorRecord(error));
+      return;
+    }
+    this.#checker.addBucket(bucket);
+    this.#counter.addBucket(bucket);
+    resolve();
   }
 
   execute(bucket: number, inputs: NamedTensors, outputs: NamedTensors, options?: ExecuteOptions): Promise<void> {
@@ -153,9 +185,13 @@ export class ThreadDevice implements Device {
     return (this.#submitted - this.#handled) | 0;
   }
 
-  #submit(bucket: number, inputs: NamedTensors, outputs: NamedTensors, options?: ExecuteOptions): Promise<void> {
+  #refuseUnlessOpen(): void {
     if (this.#state.status === "lost") throw this.#state.error;
     if (this.#state.status === "closing") throw new AcceleratorError("closed", `${this.name} is closed`);
+  }
+
+  #submit(bucket: number, inputs: NamedTensors, outputs: NamedTensors, options?: ExecuteOptions): Promise<void> {
+    this.#refuseUnlessOpen();
     const checked = this.#checker.check(bucket, inputs, outputs, options);
     if (this.#inFlight >= this.#maxQueuedCalls) throw queueFull(this.#maxQueuedCalls);
     const { tensors, bucketIndex } = checked;
@@ -277,6 +313,7 @@ export class ThreadDevice implements Device {
       call?.stopListening?.();
       call?.reject(error);
     }
+    for (const { reject } of this.#compiling.splice(0)) reject(error);
     this.#handled = this.#submitted;
     this.#ring.abandon();
     this.#lost.resolve(error);

@@ -11,10 +11,25 @@ export interface ThreadData {
   readonly letters: MessagePort;
 }
 
-/** From the caller to the thread: a buffer that calls will name by its id, or one that none will name again. */
+/** From the caller to the thread: a buffer that calls will name by its id, or one that none will name again; or a bucket. */
 export type LetterToThread =
   | { readonly type: "buffer"; readonly id: number; readonly buffer: SharedArrayBuffer }
-  | { readonly type: "forget"; readonly id: number };
+  | { readonly type: "forget"; readonly id: number }
+  | CompileLetter;
+
+/** A bucket to be added: see `Device.compile`. */
+export interface CompileLetter {
+  readonly type: "compile";
+  readonly bucket: number;
+  readonly program: string | Uint8Array | undefined;
+}
+
+/** From the thread to the caller: the bucket of the oldest compile letter was added, or why not. */
+export interface CompiledMessage {
+  readonly type: "compiled";
+  readonly bucket: number;
+  readonly error?: ErrorRecord;
+}
 
 /** From the thread to the caller: why the call that failed next in order did. Posted before the call is completed. */
 export interface LetterToCaller {

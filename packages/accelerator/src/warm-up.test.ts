@@ -14,6 +14,7 @@ function fakeBackend(costMs: (bucket: number) => number) {
     outputs: [{ name: "y", width: [] }],
     precision: { name: "float32", quantizedWeights: 0 },
     memory: { kind: "host" },
+    addBucket: () => {},
     wrap: (_spec, _bucket, view) => view,
     run: () => {
       throw new Error("warm-up must warm");
