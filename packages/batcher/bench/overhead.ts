@@ -1,3 +1,5 @@
+import { execFileSync } from "node:child_process";
+import { fileURLToPath } from "node:url";
 import { Batcher } from "@dlrm/batcher";
 import { Bench } from "tinybench";
 
@@ -8,6 +10,8 @@ export interface OverheadResult {
   readonly batcherNsPerItem: number;
   /** undefined where `dataloader` is not installed. */
   readonly dataloaderNsPerItem: number | undefined;
+  /** Of the batcher to `dataloader`, both in one process. */
+  readonly ratio: number | undefined;
 }
 
 interface Loader {
@@ -16,6 +20,20 @@ interface Loader {
 
 /** Short rounds in turns, so that what else the machine does meets both alike. */
 const ROUNDS = 15;
+/** Rounds that are not counted: until the engine has optimized all of both. */
+const WARMUP_ROUNDS = 5;
+/** Fresh processes: how well the engine optimizes differs from one to the next. */
+const PROCESSES = 5;
+
+/** `measureOverhead` in processes of their own. */
+export function measureOverheadInProcesses(timeMs: number): readonly OverheadResult[] {
+  const file = import.meta.url.endsWith(".ts") ? "./overhead-child.ts" : "./overhead-child.js";
+  const script = fileURLToPath(new URL(file, import.meta.url));
+  return Array.from({ length: PROCESSES }, () => {
+    const args = [...process.execArgv, script, String(timeMs / PROCESSES)];
+    return JSON.parse(execFileSync(process.execPath, args, { encoding: "utf8" })) as OverheadResult;
+  });
+}
 
 /**
  * CPU time of the process, garbage collection included, for each of 1,000 items submitted at once, run in batches of 100
@@ -35,7 +53,7 @@ export async function measureOverhead(timeMs: number): Promise<OverheadResult> {
   const loader = await openLoader(run);
   const batcherNs: number[] = [];
   const dataloaderNs: number[] = [];
-  for (let round = 0; round < ROUNDS; round += 1) {
+  for (let round = 0; round < WARMUP_ROUNDS + ROUNDS; round += 1) {
     const bench = new Bench({ time: timeMs / ROUNDS, warmupTime: timeMs / ROUNDS, now: cpuMs });
     const tasks: [string, () => Promise<void>][] = [["batcher", submitAll]];
     if (loader !== undefined) {
@@ -48,14 +66,20 @@ export async function measureOverhead(timeMs: number): Promise<OverheadResult> {
       bench.add(name, task);
     }
     await bench.run();
+    if (round < WARMUP_ROUNDS) {
+      continue;
+    }
     batcherNs.push(nsPerItem(bench, "batcher"));
     if (loader !== undefined) {
       dataloaderNs.push(nsPerItem(bench, "dataloader"));
     }
   }
+  const batcherNsPerItem = median(batcherNs);
+  const dataloaderNsPerItem = loader === undefined ? undefined : median(dataloaderNs);
   return {
-    batcherNsPerItem: median(batcherNs),
-    dataloaderNsPerItem: loader === undefined ? undefined : median(dataloaderNs),
+    batcherNsPerItem,
+    dataloaderNsPerItem,
+    ratio: dataloaderNsPerItem === undefined ? undefined : batcherNsPerItem / dataloaderNsPerItem,
   };
 }
 

@@ -1,112 +1,102 @@
 /**
- * `nx run batcher:bench`: plays the policies against simulated devices, measures the overhead an item, and writes
- * bench-results/batcher.json. `--docs` also writes the table and the chart of docs/. `--quick` takes fewer requests.
+ * `nx run batcher:bench`: plays the policies against simulated devices, measures the overhead of an item, and writes
+ * bench-results/batcher.json, and beside it the points of the simulation. `--only simulation|costs` does one of the two and
+ * keeps the other's figures. `--docs` also writes the pages of docs/. `--quick` takes fewer requests.
  */
-import { mkdir, writeFile } from "node:fs/promises";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { chartOf, short } from "./chart.ts";
-import type { GridFigures, GridPoint } from "./grid.ts";
-import { BUDGET_MS, figuresOf, playGrid } from "./grid.ts";
-import { measureOverhead } from "./overhead.ts";
-import { measureSharedCost } from "./shared-cost.ts";
+import { chartOf } from "./chart.ts";
+import { costsPage } from "./costs-page.ts";
+import type { Figure } from "./figures.ts";
+import { gridFigures, overheadFigures, sharedFigures } from "./figures.ts";
+import { figuresOf, playGrid } from "./grid.ts";
+import { measureOverheadInProcesses } from "./overhead.ts";
+import { policiesPage } from "./policies-page.ts";
+import { measureOnOneCore, measureSharedCost } from "./shared-cost.ts";
 
 const { values } = parseArgs({
   options: {
     quick: { type: "boolean", default: false },
     docs: { type: "boolean", default: false },
+    only: { type: "string" },
     seed: { type: "string", default: "1" },
   },
 });
-
-const root = new URL("../../../", import.meta.url);
-const progress = (text: string): void => void process.stderr.write(`${text}\n`);
-
-progress("overhead of an item in one thread");
-const overhead = await measureOverhead(values.quick ? 300 : 2000);
-progress("cost of an item between two threads");
-const shared = await measureSharedCost(values.quick ? 5000 : 40_000);
-const points = await playGrid({
-  requests: values.quick ? 500 : 2000,
-  seed: Number(values.seed),
-  onPoint: ({ device, requestSize, loadName, throughputRatio, p99Ratio }, done, total) =>
-    progress(
-      `simulation ${done}/${total}: ${device.name}, ${requestSize} a request, ${loadName}: ` +
-        `throughput × ${throughputRatio.toFixed(3)}, p99 × ${p99Ratio.toFixed(3)}`,
-    ),
-});
-const grid = figuresOf(points);
-const figures = {
-  ...grid,
-  inthread_ns_per_item: overhead.batcherNsPerItem,
-  ...(overhead.dataloaderNsPerItem === undefined
-    ? {}
-    : {
-        dataloader_ns_per_item: overhead.dataloaderNsPerItem,
-        inthread_vs_dataloader: overhead.batcherNsPerItem / overhead.dataloaderNsPerItem,
-      }),
-  shared_alone_us: shared.aloneMicros,
-  shared_batched_us: shared.batchedMicros,
-  shared_wake_us: shared.wakeMicros,
-  shared_alone_round_trip_us: shared.aloneRoundTripMicros,
-};
-const results = {
-  figures,
-  environment: { runtime: `node ${process.version}`, platform: `${process.platform} ${process.arch}` },
-  settings: { quick: values.quick, seed: Number(values.seed) },
-  points: points.map(({ device, requestSize, loadName, results: byPolicy, throughputRatio, p99Ratio }) => ({
-    device: device.name,
-    requestSize,
-    load: loadName,
-    throughputRatio,
-    p99Ratio,
-    results: byPolicy,
-  })),
-};
-await mkdir(new URL("bench-results/", root), { recursive: true });
-const file = new URL("bench-results/batcher.json", root);
-await writeFile(file, `${JSON.stringify(results, undefined, 2)}\n`);
-console.log(JSON.stringify(figures, undefined, 2));
-progress(`written: ${fileURLToPath(file)}`);
-if (values.docs) {
-  const docs = new URL("packages/batcher/docs/", root);
-  await mkdir(docs, { recursive: true });
-  await writeFile(new URL("policies.svg", docs), chartOf(points));
-  await writeFile(new URL("policies.md", docs), tableOf(points, grid));
-  progress("written: docs/policies.md and docs/policies.svg");
+const { quick, only } = values;
+if (only !== undefined && only !== "simulation" && only !== "costs") {
+  console.error(`--only: expected simulation or costs, received ${only}`);
+  process.exit(2);
 }
 
-function tableOf(all: readonly GridPoint[], worst: GridFigures): string {
-  const rows = all.map(({ device, requestSize, loadName, results: r, throughputRatio, p99Ratio }) =>
-    [
-      device.name,
-      requestSize,
-      loadName,
-      ...(["off", "window", "adaptive"] as const).map(
-        (policy) => `${short(r[policy].itemsPerS)} / ${r[policy].p99Ms.toFixed(2)}`,
+const root = new URL("../../../", import.meta.url);
+const docs = new URL("packages/batcher/docs/", root);
+const results = new URL("bench-results/", root);
+const resultsFile = new URL("batcher.json", results);
+const progress = (text: string): void => void process.stderr.write(`${text}\n`);
+await mkdir(results, { recursive: true });
+
+const figures: Figure[] = [];
+if (only !== "simulation") {
+  progress("overhead of an item in one thread");
+  const overhead = measureOverheadInProcesses(quick ? 1000 : 5000);
+  progress("cost of an item between two threads");
+  const batches = quick ? 6000 : 36_000;
+  const costs = [
+    ...overheadFigures(overhead),
+    ...sharedFigures(await measureSharedCost(batches), ""),
+    ...sharedFigures(measureOnOneCore(batches) ?? [], "_one_core"),
+  ];
+  figures.push(...costs);
+  if (values.docs) {
+    await writeFile(new URL("costs.md", docs), costsPage(costs));
+    progress("written: docs/costs.md");
+  }
+}
+if (only !== "costs") {
+  const points = await playGrid({
+    requests: quick ? 500 : 2000,
+    seed: Number(values.seed),
+    onPoint: ({ device, requestSize, loadName, throughputRatio, p99Ratio }, done, total) =>
+      progress(
+        `simulation ${done}/${total}: ${device.name}, ${requestSize} a request, ${loadName}: ` +
+          `throughput × ${throughputRatio.toFixed(3)}, p99 × ${p99Ratio.toFixed(3)}`,
       ),
-      throughputRatio.toFixed(3),
-      p99Ratio.toFixed(3),
-    ].join(" | "),
-  );
-  return `# The batching policies, simulated
+  });
+  const grid = figuresOf(points);
+  figures.push(...gridFigures(grid));
+  const details = {
+    environment: { runtime: `node ${process.version}`, platform: `${process.platform} ${process.arch}` },
+    settings: { quick, seed: Number(values.seed) },
+    points: points.map(({ device, requestSize, loadName, results: byPolicy, throughputRatio, p99Ratio }) => ({
+      device: device.name,
+      requestSize,
+      load: loadName,
+      throughputRatio,
+      p99Ratio,
+      results: byPolicy,
+    })),
+  };
+  await writeFile(new URL("batcher.details.json", results), `${JSON.stringify(details, undefined, 2)}\n`);
+  if (values.docs) {
+    await writeFile(new URL("policies.svg", docs), chartOf(points));
+    await writeFile(new URL("policies.md", docs), policiesPage(points, grid));
+    progress("written: docs/policies.md and docs/policies.svg");
+  }
+}
+const kept =
+  only === undefined ? [] : (await earlierFigures()).filter(({ name }) => !figures.some((f) => f.name === name));
+await writeFile(resultsFile, `${JSON.stringify([...figures, ...kept], undefined, 2)}\n`);
+for (const { name, value, unit, samples } of figures) {
+  console.log(`${name}: ${value.toFixed(3)} ${unit} (${samples.length})`);
+}
+progress(`written: ${fileURLToPath(resultsFile)}`);
 
-Made by \`node --conditions=@dlrm/source packages/batcher/bench/run.ts --docs\`; do not edit.
-
-The real batcher on a fake clock, with a device that runs one batch at a time, for a fixed time and a time for each item of
-the batch padded to a power of two, of 4096 at most. Closed loop: C callers that each come back 60 µs ± 30 % after their answer.
-Open loop: Poisson arrivals, at a share of what the device can do with each request alone ("off") or with full batches
-("full"). \`off\` and \`window\` (1 ms) always pad up. A cell is items a second / p99 in ms; the last two columns compare
-\`adaptive\` with the better of the others, for each measure by itself.
-
-- Lowest throughput ratio: ${worst.adaptive_worst_throughput_ratio.toFixed(3)}; highest p99 ratio: ${worst.adaptive_worst_p99_ratio.toFixed(3)}.
-- Best closed-loop throughput at p99 ≤ ${BUDGET_MS} ms, to the better of the others, geometric mean over devices and request
-  sizes: ${worst.adaptive_budget_gain.toFixed(3)}.
-
-![Closed-loop throughput by callers](./policies.svg)
-
-| device | request | load | off | window | adaptive | throughput × | p99 × |
-| --- | --- | --- | --- | --- | --- | --- | --- |
-${rows.map((row) => `| ${row} |`).join("\n")}
-`;
+async function earlierFigures(): Promise<readonly Figure[]> {
+  try {
+    const earlier: unknown = JSON.parse(await readFile(resultsFile, "utf8"));
+    return Array.isArray(earlier) ? (earlier as Figure[]) : [];
+  } catch {
+    return [];
+  }
 }

@@ -1,4 +1,7 @@
+import { spawnSync } from "node:child_process";
+import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
+import type { RingPortOptions } from "@dlrm/batcher/shared";
 import { createSharedRing, drainRing, FULL, RingPort } from "@dlrm/batcher/shared";
 import { median } from "./overhead.ts";
 
@@ -9,60 +12,87 @@ export const COST_SCHEMA = {
 } as const;
 
 const PARTS = 40;
+/** What is compared is measured in turns. */
+const ROUNDS = 3;
+/** Before those that count: until the engine has optimized what this thread runs. */
+const WARMUP_ROUNDS = 2;
 
 export interface SharedCost {
   /** CPU microseconds an item, both threads together, with one item at a time. */
   readonly aloneMicros: number;
-  /** The same in batches of 64. */
+  /** The same where both threads sleep each time, as they do when items are far apart. */
+  readonly aloneAsleepMicros: number;
+  /** As `aloneMicros`, in batches of 64. */
   readonly batchedMicros: number;
-  /** CPU microseconds of two threads that do nothing but wake each other, as they do for an item alone. */
-  readonly wakeMicros: number;
+  /** CPU microseconds of two threads that do nothing but wake each other, one of them without blocking: as for an item alone. */
+  readonly wakeFloorMicros: number;
+  /** The same, both blocking. */
+  readonly blockingWakeFloorMicros: number;
   /** From reserve to result, one item at a time, microseconds. */
   readonly aloneRoundTripMicros: number;
 }
 
-/** Measures a ring between this thread and a consumer thread that blocks. */
-export async function measureSharedCost(batches: number): Promise<SharedCost> {
-  const alone = await measure(batches, 1);
-  const batched = await measure(batches, 64);
-  const wakeMicros = await measureWakes(batches);
-  return {
-    wakeMicros,
-    aloneMicros: alone.cpuMicros,
-    batchedMicros: batched.cpuMicros,
-    aloneRoundTripMicros: alone.wallMicros,
-  };
+/** Measures a ring between this thread and a consumer thread that blocks, and in turns with it what wakes cost; a sample each round. */
+export async function measureSharedCost(batches: number): Promise<readonly SharedCost[]> {
+  const rounds: SharedCost[] = [];
+  for (let round = 0; round < WARMUP_ROUNDS + ROUNDS; round += 1) {
+    const count = Math.ceil(batches / ROUNDS);
+    const alone = await measure(count, 1, {});
+    const asleep = await measure(count, 1, { spinMicros: 0 });
+    const batched = await measure(count, 64, {});
+    rounds.push({
+      aloneMicros: alone.cpuMicros,
+      aloneAsleepMicros: asleep.cpuMicros,
+      batchedMicros: batched.cpuMicros,
+      wakeFloorMicros: await measureWakes(count, false),
+      blockingWakeFloorMicros: await measureWakes(count, true),
+      aloneRoundTripMicros: alone.wallMicros,
+    });
+  }
+  return rounds.slice(WARMUP_ROUNDS);
+}
+
+/** `measureSharedCost` in a process that has one core; undefined where that cannot be had. */
+export function measureOnOneCore(batches: number): readonly SharedCost[] | undefined {
+  const file = import.meta.url.endsWith(".ts") ? "./one-core-child.ts" : "./one-core-child.js";
+  const script = fileURLToPath(new URL(file, import.meta.url));
+  const args = ["-c", "0", process.execPath, ...process.execArgv, script, String(batches)];
+  const { status, stdout } = spawnSync("taskset", args, { encoding: "utf8" });
+  return status === 0 ? (JSON.parse(stdout) as readonly SharedCost[]) : undefined;
 }
 
 /** `items` of one row are submitted in one go, and the next when they are answered. */
 async function measure(
   batches: number,
   items: number,
+  options: RingPortOptions,
 ): Promise<{ readonly cpuMicros: number; readonly wallMicros: number }> {
   const ring = createSharedRing({ schema: COST_SCHEMA, maxBatchSize: items, slots: 4, maxProducers: 1 });
   const file = import.meta.url.endsWith(".ts") ? "./shared-cost-child.ts" : "./shared-cost-child.js";
-  const worker = new Worker(new URL(file, import.meta.url), { workerData: ring, execArgv: process.execArgv });
+  const worker = new Worker(new URL(file, import.meta.url), {
+    workerData: { ring, options },
+    execArgv: process.execArgv,
+  });
   await new Promise((resolve) => {
     worker.once("message", resolve);
   });
   const meter = new Meter(batches);
   const result = await new Promise<{ cpuMicros: number; wallMicros: number }>((resolve, reject) => {
-    const port = new RingPort(ring, {
-      onPublished(slot) {
-        const { y } = port.views(slot).outputs;
-        for (let row = 0; row < items; row += 1) {
-          if (y[row] !== row + 1) {
-            reject(new Error(`row ${row} holds ${y[row]}`));
-          }
+    const onPublished = (slot: number): void => {
+      const { y } = port.views(slot).outputs;
+      for (let row = 0; row < items; row += 1) {
+        if (y[row] !== row + 1) {
+          reject(new Error(`row ${row} holds ${y[row]}`));
         }
-        const measured = meter.tick();
-        if (measured === undefined) {
-          submit();
-        } else {
-          resolve({ cpuMicros: measured.cpuMicros / items, wallMicros: measured.wallMicros / items });
-        }
-      },
-    });
+      }
+      const measured = meter.tick();
+      if (measured === undefined) {
+        submit();
+      } else {
+        resolve({ cpuMicros: measured.cpuMicros / items, wallMicros: measured.wallMicros / items });
+      }
+    };
+    const port = new RingPort(ring, { onPublished }, options);
     const submit = (): void => {
       for (let i = 0; i < items; i += 1) {
         const place = port.reserve(1);
@@ -82,8 +112,8 @@ async function measure(
   return result;
 }
 
-/** This thread waits as a producer does, without blocking; the other blocks, as the consumer. */
-async function measureWakes(rounds: number): Promise<number> {
+/** The other thread blocks, as a consumer; this one too, or else it waits as a producer does, without blocking. */
+async function measureWakes(rounds: number, blocking: boolean): Promise<number> {
   const words = new Int32Array(new SharedArrayBuffer(256));
   const file = import.meta.url.endsWith(".ts") ? "./wake-child.ts" : "./wake-child.js";
   const worker = new Worker(new URL(file, import.meta.url), { workerData: words, execArgv: process.execArgv });
@@ -92,11 +122,14 @@ async function measureWakes(rounds: number): Promise<number> {
   });
   const meter = new Meter(rounds);
   for (let round = 0; ; round += 1) {
-    const { async, value } = Atomics.waitAsync(words, ANSWERED, round);
+    const waited = blocking ? undefined : Atomics.waitAsync(words, ANSWERED, round);
     Atomics.store(words, ASKED, round + 1);
     Atomics.notify(words, ASKED);
-    if (async) {
-      await value;
+    if (waited?.async === true) {
+      await waited.value;
+    }
+    while (Atomics.load(words, ANSWERED) === round) {
+      Atomics.wait(words, ANSWERED, round);
     }
     const measured = meter.tick();
     if (measured !== undefined) {

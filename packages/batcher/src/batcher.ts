@@ -1,57 +1,37 @@
-import { AdaptivePolicy } from "./adaptive-policy.ts";
 import { BatchSizes } from "./batch-sizes.ts";
+import type { Arrival } from "./arrival.ts";
 import { BatcherError } from "./batcher-error.ts";
 import type { BatcherHooks } from "./batcher-hooks.ts";
 import type { BatcherStats } from "./batcher-stats.ts";
 import { Counters } from "./batcher-stats.ts";
 import type { Clock, TimerHandle } from "./clock.ts";
 import { CostModel } from "./cost-model.ts";
-import { DeadlineHeap } from "./deadline-heap.ts";
-import type { Arrival } from "./entry.ts";
-import { Entry } from "./entry.ts";
+import { DeadlineTimer } from "./deadline-timer.ts";
+import type { EntryState, OnSettled, Resolve, Waiting } from "./entry.ts";
+import { Entry, failLater, failWith } from "./entry.ts";
 import type { Taken } from "./entry-queue.ts";
-import { EntryQueue, MAX_PRIORITY } from "./entry-queue.ts";
+import { EntryQueue } from "./entry-queue.ts";
 import type { FlushDecision, FlushPolicy, FlushReason } from "./flush-policy.ts";
-import { OffPolicy } from "./flush-policy.ts";
+import { cancelled, findProblem, findRefusal, sizeOfItem, splitParts } from "./item-checks.ts";
+import { makePolicy } from "./make-policy.ts";
 import type { BatcherOptions, ResolvedOptions } from "./options.ts";
 import { resolveOptions } from "./options.ts";
 import { BatchView, RunningBatch } from "./running-batch.ts";
 import { SplitItem } from "./split-item.ts";
-import { WindowPolicy } from "./window-policy.ts";
+import type { SubmitOptions } from "./submit-options.ts";
 
-/** What a caller may say about an item. */
-export interface SubmitOptions {
-  /** Takes the item out when aborted: it is not run, if it was still waiting, and rejects with `cancelled`. */
-  readonly signal?: AbortSignal | undefined;
-  /** Rejects with `deadline_exceeded` when there is no result after this many milliseconds from now. */
-  readonly deadlineMs?: number | undefined;
-  /** A whole number from 0, the default, to 9. The higher goes first. */
-  readonly priority?: number | undefined;
+/** An item that `enqueue` took. */
+export interface Enqueued {
+  /** `settled` from when its outcome is known; `onSettled` hears of an error a moment later. */
+  readonly state: EntryState;
 }
 
+/** What `enqueue` gives for an item that it refused. */
+const REFUSED: Enqueued = { state: "settled" };
 /** A run is expected to take this much of what was learnt when a deadline is near. */
 const DEADLINE_MARGIN = 1.25;
 const NO_OPTIONS: SubmitOptions = {};
-
-/**
- * What `capture` was called with last. It serves all promises, where a closure for each would cost as much as they do. A
- * new object in each pump, as what is written into a young object costs the garbage collector nothing.
- */
-let captured: Captured = makeCaptured();
-
-interface Captured {
-  resolve: (result: never) => void;
-  reject: (error: unknown) => void;
-}
-
-function makeCaptured(): Captured {
-  return { resolve() {}, reject() {} };
-}
-
-function capture(resolve: (result: never) => void, reject: (error: unknown) => void): void {
-  captured.resolve = resolve;
-  captured.reject = reject;
-}
+const RESOLVED = Promise.resolve();
 
 /**
  * Collects single items into batches and gives each caller its own result.
@@ -70,8 +50,7 @@ export class Batcher<Item, Result> {
   readonly #cost = new CostModel();
   readonly #policy: FlushPolicy;
   readonly #queue: EntryQueue<Item, Result>;
-  readonly #queuedDeadlines = new DeadlineHeap<Entry<Result>>("queued");
-  readonly #runningDeadlines = new DeadlineHeap<Entry<Result>>("running");
+  readonly #deadlines: DeadlineTimer<Result>;
   #running: RunningBatch<Item, Result>[] = [];
   readonly #counters = new Counters();
 
@@ -80,16 +59,18 @@ export class Batcher<Item, Result> {
   /** Items to send without asking the policy. */
   #toFlush = 0;
   #roomSinceMs: number;
-  #pumpScheduled = false;
+  /** Whether a pump is to run at the end of this tick: of what runs now, up to an empty microtask queue. */
+  #pumpWanted = false;
+  #tickOpen = false;
   /** The last time at which items came. */
   #arrival: Arrival = { atMs: -Infinity, items: 0, size: 0 };
-  /** The time of the first of the items that the scheduled pump will see; valid iff one is scheduled. */
-  #tick: Arrival = this.#arrival;
+  /** When the items of this tick came; valid iff it has any. */
+  #tick: Arrival | undefined;
+  /** Plain items of this tick, `room` of them at most. In the queue all at once, they cost half as much. */
+  readonly #plain: { waiting: Resolve<Result>[]; items: Item[]; room: number } = { waiting: [], items: [], room: 0 };
   #waiting: (FlushDecision & { readonly flush: false }) | undefined;
   #waitTimer: TimerHandle;
   #waitTimerAtMs = Infinity;
-  #deadlineTimer: TimerHandle;
-  #deadlineTimerAtMs = Infinity;
   #drained: { readonly promise: Promise<void>; readonly resolve: () => void } | undefined;
 
   /** Throws a `BatcherError` with code `invalid_options` that names every problem. */
@@ -100,6 +81,7 @@ export class Batcher<Item, Result> {
     this.#sizes = new BatchSizes(resolved.allowedBatchSizes);
     this.#queue = new EntryQueue(resolved.agingMs);
     this.#policy = makePolicy(resolved, this.#cost, this.#sizes);
+    this.#deadlines = new DeadlineTimer(this.#clock, (entry) => this.#expire(entry));
     this.#roomSinceMs = this.#clock.now();
   }
 
@@ -108,38 +90,76 @@ export class Batcher<Item, Result> {
    * The item belongs to the batcher until then; one that was refused (`overloaded`, `draining`, `too_large`) was not run.
    */
   submit(item: Item, options: SubmitOptions = NO_OPTIONS): Promise<Result> {
-    const promise = new Promise<Result>(capture);
-    const { reject } = captured;
-    const resolve = captured.resolve as (result: Result) => void;
-    this.#counters.submittedItems += 1;
-    const { sizeOf, maxEnqueuedItems, maxEnqueuedSize } = this.#options;
-    const queue = this.#queue;
-    if (
-      options === NO_OPTIONS &&
-      sizeOf === undefined &&
-      this.#state === "open" &&
-      queue.items < maxEnqueuedItems &&
-      queue.size < maxEnqueuedSize
-    ) {
-      // The most common call, without all that it cannot need.
-      this.#enqueue(new Entry(1, 0, this.#tickNow(), resolve, reject, undefined), item);
-    } else {
-      this.#submit(item, options, resolve, reject);
+    const plain = this.#plain;
+    if (options === NO_OPTIONS && (plain.items.length < plain.room || this.#openPlain())) {
+      // The most common call, without all that it cannot need, not even a way to reject: see `failWith`.
+      const { waiting, items } = plain;
+      // Not `push`: whether the engine inlines that here is a matter of luck.
+      items[items.length] = item;
+      return new Promise((resolve) => {
+        waiting[waiting.length] = resolve;
+      });
     }
-    return promise;
+    return this.#submit(item, options);
+  }
+
+  /**
+   * As `submit`, without a promise: `onSettled` is called once, never from inside `enqueue`, with an error or a result.
+   * What it throws is thrown again in a microtask. Gives what `cancel` takes.
+   */
+  enqueue(item: Item, onSettled: OnSettled<Result>, options: SubmitOptions = NO_OPTIONS): Enqueued {
+    this.#absorbPlain();
+    this.#counters.submittedItems += 1;
+    let taken: Enqueued | BatcherError;
+    try {
+      taken = this.#tryEnqueue(item, options, onSettled);
+    } catch (thrown) {
+      taken = new BatcherError("invalid_argument", "the options of the item cannot be read", { cause: thrown });
+    }
+    if (!(taken instanceof BatcherError)) {
+      return taken;
+    }
+    this.#counters.refusedItems += 1;
+    failLater(onSettled, taken);
+    this.#hook("onItemDropped", taken);
+    return REFUSED;
+  }
+
+  /** As an aborted signal, for what `enqueue` gave; false if it was settled before. */
+  cancel(enqueued: Enqueued, reason?: unknown): boolean {
+    if (enqueued.state === "settled") {
+      return false;
+    }
+    const error = cancelled(reason);
+    if (enqueued instanceof Entry) {
+      this.#cancel(enqueued, error);
+    } else {
+      (enqueued as SplitItem<Result>).entries.forEach((entry) => this.#cancel(entry, error));
+    }
+    return true;
+  }
+
+  /** Whether an item of this size would not be refused for want of room, were its priority the lowest. */
+  hasRoom(size: number = 1): boolean {
+    this.#absorbPlain();
+    const { maxEnqueuedItems, maxEnqueuedSize } = this.#options;
+    const queue = this.#queue;
+    return this.#state === "open" && queue.items < maxEnqueuedItems && queue.size + size <= maxEnqueuedSize;
   }
 
   /**
    * Makes batches of what waits now, as soon as there is room in flight, without waiting for more; of the first
    * `maxItems` items at most. Their flush reason is `drain`.
    */
-  flush(maxItems: number = this.#queue.items): void {
+  flush(maxItems: number = Infinity): void {
+    this.#absorbPlain();
     this.#toFlush = Math.min(maxItems, this.#queue.items);
     this.#schedulePump();
   }
 
   /** Takes nothing new, runs what waits without delay, and resolves when the last result is out. */
   drain(): Promise<void> {
+    this.#absorbPlain();
     if (this.#drained === undefined) {
       let resolve: () => void = () => {};
       const promise = new Promise<void>((done) => {
@@ -160,33 +180,34 @@ export class Batcher<Item, Result> {
     if (this.#state === "closed") {
       return;
     }
+    this.#absorbPlain();
     this.#state = "closed";
     const error = new BatcherError("closed", "the batcher was closed");
-    for (let entry = this.#queue.leastUrgent(); entry !== undefined; entry = this.#queue.leastUrgent()) {
+    const fail = failWith<Result>(error);
+    for (let waiting = this.#queue.leastUrgent(); waiting !== undefined; waiting = this.#queue.leastUrgent()) {
       this.#counters.closedItems += 1;
-      this.#drop(entry, error);
+      this.#drop(waiting, error, fail);
     }
     for (const batch of this.#running) {
       batch.over = true;
       this.#cancelRunTimer(batch);
-      for (const entry of batch.entries) {
-        if (entry.state !== "settled") {
+      for (const waiting of batch.waiting) {
+        if (typeof waiting === "function" || waiting.state !== "settled") {
           this.#counters.closedItems += 1;
-          this.#drop(entry, error);
+          this.#drop(waiting, error, fail);
         }
       }
       batch.abort(error);
     }
     this.#running = [];
     this.#stopWaiting();
-    if (this.#deadlineTimerAtMs < Infinity) {
-      this.#clock.cancel(this.#deadlineTimer);
-    }
+    this.#deadlines.stop();
     this.#settleDrain();
   }
 
   /** Counts so far and the present state, as a copy. */
   stats(): BatcherStats {
+    this.#absorbPlain();
     const { batches, delayCounts, delaySumMs, ...counts } = this.#counters;
     const nowMs = this.#clock.now();
     return {
@@ -203,76 +224,90 @@ export class Batcher<Item, Result> {
     };
   }
 
-  #submit(
-    item: Item,
-    options: SubmitOptions,
-    resolve: (result: Result) => void,
-    reject: (error: unknown) => void,
-  ): void {
-    let refused: BatcherError | undefined;
-    try {
-      refused = this.#tryEnqueue(item, options, resolve, reject);
-    } catch (error) {
-      reject(error);
-      return;
+  #submit(item: Item, options: SubmitOptions): Promise<Result> {
+    return new Promise((resolve, reject) => {
+      this.enqueue(
+        item,
+        (error, result) => {
+          if (error === undefined) {
+            resolve(result as Result);
+          } else {
+            reject(error);
+          }
+        },
+        options,
+      );
+    });
+  }
+
+  /** Opens the list of plain items for one that has come; false if such an item is not taken as it is. */
+  #openPlain(): boolean {
+    this.#absorbPlain();
+    if (this.#state !== "open" || this.#options.sizeOf !== undefined) {
+      return false;
     }
-    if (refused !== undefined) {
-      this.#counters.refusedItems += 1;
-      reject(refused);
-      this.#hook("onItemDropped", refused);
+    const { maxEnqueuedItems, maxEnqueuedSize } = this.#options;
+    const queue = this.#queue;
+    this.#plain.room = Math.min(maxEnqueuedItems - queue.items, maxEnqueuedSize - queue.size);
+    if (this.#plain.room < 1) {
+      return false;
+    }
+    this.#tick ??= this.#tickArrival();
+    if (!this.#pumpWanted) {
+      this.#considerPump(1, Infinity);
+    }
+    return true;
+  }
+
+  /** Puts the plain items that have come into the queue: before anything that must know of them. */
+  #absorbPlain(): void {
+    const plain = this.#plain;
+    plain.room = 0;
+    const { waiting, items } = plain;
+    if (items.length > 0) {
+      plain.waiting = [];
+      plain.items = [];
+      const arrival = this.#tick as Arrival;
+      this.#counters.submittedItems += items.length;
+      this.#queue.pushPlain(waiting, items, arrival);
+      this.#count(arrival, items.length, items.length);
     }
   }
 
-  #tryEnqueue(
-    item: Item,
-    { signal, deadlineMs = Infinity, priority = 0 }: SubmitOptions,
-    resolve: (result: Result) => void,
-    reject: (error: BatcherError) => void,
-  ): BatcherError | undefined {
+  #tryEnqueue(item: Item, options: SubmitOptions, onSettled: OnSettled<Result>): Enqueued | BatcherError {
     if (this.#state !== "open") {
       return this.#state === "closed"
         ? new BatcherError("closed", "the batcher is closed")
         : new BatcherError("draining", "the batcher is draining and takes no new items");
     }
-    const size = this.#sizeOf(item);
+    const size = sizeOfItem(this.#options, item);
     if (typeof size !== "number") {
       return size;
     }
-    if (!Number.isInteger(priority) || priority < 0 || priority > MAX_PRIORITY) {
-      return invalid(`priority: expected a whole number from 0 to ${MAX_PRIORITY}, received ${String(priority)}`);
+    const refusal = findRefusal(options);
+    if (refusal !== undefined) {
+      return refusal;
     }
-    if (typeof deadlineMs !== "number" || Number.isNaN(deadlineMs)) {
-      return invalid(`deadlineMs: expected milliseconds from now, received ${String(deadlineMs)}`);
-    }
-    if (signal?.aborted === true) {
-      return cancelled(signal);
-    }
-    if (deadlineMs <= 0) {
-      return new BatcherError("deadline_exceeded", `the deadline had passed ${-deadlineMs} ms before the item came`);
-    }
-
-    const arrival = deadlineMs < Infinity ? this.#arrivalAt(this.#clock.now()) : this.#tickNow();
+    const { signal, deadlineMs = Infinity, priority = 0 } = options;
+    // A deadline counts from this very moment, not from that of the first item of this tick.
+    const arrival = deadlineMs < Infinity ? this.#arrivalAt(this.#clock.now()) : (this.#tick ?? this.#tickArrival());
     const deadlineAtMs = arrival.atMs + deadlineMs;
     if (size <= this.#options.maxBatchSize) {
       const refused = this.#makeRoom(1, size, priority);
       if (refused !== undefined) {
         return refused;
       }
-      const extra =
-        signal === undefined && deadlineAtMs === Infinity
-          ? undefined
-          : { deadlineAtMs, unlisten: undefined as (() => void) | undefined, batch: undefined };
-      const entry = new Entry(size, priority, arrival, resolve, reject, extra);
-      if (signal !== undefined && extra !== undefined) {
-        const onAbort = (): void => this.#cancel(entry, signal);
+      const entry = new Entry(size, priority, arrival, deadlineAtMs, onSettled, 0);
+      if (signal !== undefined) {
+        const onAbort = (): void => this.#cancel(entry, cancelled(signal.reason));
         signal.addEventListener("abort", onAbort);
-        extra.unlisten = () => signal.removeEventListener("abort", onAbort);
+        entry.unlisten = () => signal.removeEventListener("abort", onAbort);
       }
       this.#enqueue(entry, item);
-      return undefined;
+      return entry;
     }
 
-    const parts = this.#split(item, size);
+    const parts = splitParts(this.#options, item, size);
     if (parts instanceof BatcherError) {
       return parts;
     }
@@ -281,95 +316,38 @@ export class Batcher<Item, Result> {
     if (refused !== undefined) {
       return refused;
     }
-    const onAbort = (): void => entries.forEach((entry) => this.#cancel(entry, signal as AbortSignal));
+    const onAbort = (): void => {
+      const error = cancelled(signal?.reason);
+      whole.entries.forEach((entry) => this.#cancel(entry, error));
+    };
     const whole = new SplitItem<Result>(
       parts.length,
       (results) => {
         signal?.removeEventListener("abort", onAbort);
-        this.#join(results, item, resolve, reject);
+        this.#join(results, item, onSettled);
       },
       (error) => {
         signal?.removeEventListener("abort", onAbort);
-        reject(error);
+        failLater(onSettled, error);
         // The other parts are for nobody now.
-        entries.forEach((entry) => this.#drop(entry, error));
+        whole.entries.forEach((entry) => this.#drop(entry, error));
       },
     );
-    const entries = parts.map(
-      ({ size: partSize }, i) =>
-        new Entry<Result>(
-          partSize,
-          priority,
-          arrival,
-          (result) => whole.resolvePart(i, result),
-          (error) => whole.rejectPart(error),
-          { deadlineAtMs, unlisten: undefined, batch: undefined },
-        ),
-    );
+    whole.entries = parts.map((part, i) => new Entry(part.size, priority, arrival, deadlineAtMs, whole, i));
     signal?.addEventListener("abort", onAbort);
-    entries.forEach((entry, i) => this.#enqueue(entry, (parts[i] as { readonly part: Item }).part));
-    return undefined;
+    whole.entries.forEach((entry, i) => this.#enqueue(entry, (parts[i] as { readonly item: Item }).item));
+    return whole;
   }
 
-  #sizeOf(item: Item): number | BatcherError {
-    const { sizeOf } = this.#options;
-    if (sizeOf === undefined) {
-      return 1;
-    }
+  #join(results: readonly Result[], item: Item, onSettled: OnSettled<Result>): void {
+    let result: Result;
     try {
-      const size = sizeOf(item);
-      return Number.isSafeInteger(size) && size >= 1
-        ? size
-        : invalid(`sizeOf: expected a whole number from 1, received ${String(size)}`);
+      result = (this.#options.join as (results: readonly Result[], item: Item) => Result)(results, item);
     } catch (cause) {
-      return invalid("sizeOf threw", cause);
+      failLater(onSettled, new BatcherError("run_failed", "join threw", { cause }));
+      return;
     }
-  }
-
-  #split(item: Item, size: number): { readonly part: Item; readonly size: number }[] | BatcherError {
-    const { split, maxBatchSize, maxEnqueuedItems, maxEnqueuedSize } = this.#options;
-    if (split === undefined) {
-      return tooLarge("maxBatchSize", maxBatchSize, size);
-    }
-    let parts: readonly Item[];
-    try {
-      parts = split(item, maxBatchSize);
-    } catch (cause) {
-      return invalid("split threw", cause);
-    }
-    if (!Array.isArray(parts) || parts.length === 0) {
-      return invalid(`split: expected a list of parts, received ${String(parts)}`);
-    }
-    const sized: { part: Item; size: number }[] = [];
-    let partsSize = 0;
-    for (const part of parts as readonly Item[]) {
-      const partSize = this.#sizeOf(part);
-      if (typeof partSize !== "number") {
-        return partSize;
-      }
-      if (partSize > maxBatchSize) {
-        return invalid(`split: expected parts of size ${maxBatchSize} or less, received one of ${partSize}`);
-      }
-      sized.push({ part, size: partSize });
-      partsSize += partSize;
-    }
-    if (partsSize > maxEnqueuedSize) {
-      return tooLarge("maxEnqueuedSize", maxEnqueuedSize, partsSize);
-    }
-    return sized.length > maxEnqueuedItems ? tooLarge("maxEnqueuedItems", maxEnqueuedItems, sized.length) : sized;
-  }
-
-  #join(
-    results: readonly Result[],
-    item: Item,
-    resolve: (result: Result) => void,
-    reject: (error: BatcherError) => void,
-  ): void {
-    try {
-      resolve((this.#options.join as (results: readonly Result[], item: Item) => Result)(results, item));
-    } catch (cause) {
-      reject(new BatcherError("run_failed", "join threw", { cause }));
-    }
+    onSettled(undefined, result);
   }
 
   /** Evicts items of lower priority if that makes the room that is needed; else says which limit is reached. */
@@ -391,7 +369,7 @@ export class Batcher<Item, Result> {
       const byItems = queue.items + items > maxEnqueuedItems;
       this.#counters.evictedItems += 1;
       this.#drop(
-        queue.leastUrgent() as Entry<Result>,
+        queue.leastUrgent() as Waiting<Result>,
         byItems
           ? this.#overloaded("maxEnqueuedItems", maxEnqueuedItems, queue.items)
           : this.#overloaded("maxEnqueuedSize", maxEnqueuedSize, queue.size),
@@ -414,10 +392,9 @@ export class Batcher<Item, Result> {
   }
 
   /** Now, read once for all items that are submitted in one go. */
-  #tickNow(): Arrival {
-    if (!this.#pumpScheduled) {
-      this.#tick = this.#arrivalAt(this.#clock.now());
-    }
+  #tickArrival(): Arrival {
+    this.#tick = this.#arrivalAt(this.#clock.now());
+    this.#openTick();
     return this.#tick;
   }
 
@@ -425,30 +402,51 @@ export class Batcher<Item, Result> {
     return atMs === this.#arrival.atMs ? this.#arrival : { atMs, items: 0, size: 0 };
   }
 
+  #openTick(): void {
+    if (!this.#tickOpen) {
+      this.#tickOpen = true;
+      // Not `queueMicrotask`, which in Node makes a resource of each call.
+      void RESOLVED.then(this.#endTick);
+    }
+  }
+
+  readonly #endTick = (): void => {
+    this.#tickOpen = false;
+    this.#absorbPlain();
+    this.#tick = undefined;
+    if (!this.#pumpWanted && this.#queue.items > 0) {
+      this.#considerPump(0, Infinity);
+    } else if (this.#pumpWanted) {
+      this.#pumpWanted = false;
+      this.#pump();
+    }
+  };
+
   #enqueue(entry: Entry<Result>, item: Item): void {
     this.#queue.push(entry, item);
-    const { arrival } = entry;
+    this.#count(entry.arrival, 1, entry.size);
+    const { deadlineAtMs } = entry;
+    if (deadlineAtMs < Infinity) {
+      this.#deadlines.queued(entry);
+    }
+    this.#considerPump(0, deadlineAtMs);
+  }
+
+  #count(arrival: Arrival, items: number, size: number): void {
     if (arrival !== this.#arrival) {
       this.#tellArrivals();
       this.#arrival = arrival;
     }
-    arrival.items += 1;
-    arrival.size += entry.size;
-    if (entry.extra !== undefined || !this.#pumpScheduled) {
-      this.#enqueued(entry);
-    }
+    arrival.items += items;
+    arrival.size += size;
   }
 
-  /** Apart from `#enqueue`, so that the engine can inline that into `submit`: for most items it is not needed. */
-  #enqueued(entry: Entry<Result>): void {
-    const { deadlineAtMs } = entry;
-    if (deadlineAtMs < Infinity) {
-      this.#queuedDeadlines.push(entry);
-      this.#armDeadline(deadlineAtMs, entry.arrivedAtMs);
-    }
+  /** After an item with this deadline has come; `more` items of size 1 have, that are not in the queue yet. */
+  #considerPump(more: number, deadlineAtMs: number): void {
     const waiting = this.#waiting;
     if (waiting !== undefined) {
-      const { items, size } = this.#queue;
+      const items = this.#queue.items + more;
+      const size = this.#queue.size + more;
       const flushByMs = deadlineAtMs - waiting.runMs * DEADLINE_MARGIN;
       if (items < waiting.untilItems && size < waiting.untilSize && flushByMs >= this.#waitTimerAtMs) {
         return;
@@ -472,18 +470,12 @@ export class Batcher<Item, Result> {
 
   /** Makes batches after all that runs now has run, so that items submitted together go together. */
   #schedulePump(): void {
-    if (!this.#pumpScheduled) {
-      this.#pumpScheduled = true;
-      queueMicrotask(() => {
-        this.#pumpScheduled = false;
-        this.#pump();
-      });
-    }
+    this.#pumpWanted = true;
+    this.#openTick();
   }
 
   #pump(): void {
-    // It holds a promise, and that its result.
-    captured = makeCaptured();
+    this.#absorbPlain();
     this.#stopWaiting();
     this.#tellArrivals();
     const queue = this.#queue;
@@ -506,7 +498,7 @@ export class Batcher<Item, Result> {
         this.#flush(decision.reason, decision.maxItems, decision.maxSize, nowMs);
         continue;
       }
-      const flushByMs = this.#queuedDeadlines.earliestMs() - decision.runMs * DEADLINE_MARGIN;
+      const flushByMs = this.#deadlines.earliestQueuedMs() - decision.runMs * DEADLINE_MARGIN;
       if (flushByMs <= nowMs) {
         this.#flush("deadline", Infinity, this.#options.maxBatchSize, nowMs);
         continue;
@@ -538,8 +530,8 @@ export class Batcher<Item, Result> {
     const queue = this.#queue;
     const oldestArrivalMs = queue.oldestArrivalMs();
     const taken = queue.takePlain(Math.min(maxItems, maxSize)) ?? this.#takeOneByOne(maxItems, maxSize, nowMs);
-    const { entries, size } = taken;
-    if (entries.length === 0) {
+    const { waiting, size } = taken;
+    if (waiting.length === 0) {
       return 0;
     }
     this.#countDelays(taken, nowMs);
@@ -547,7 +539,7 @@ export class Batcher<Item, Result> {
     this.#batches += 1;
     const batch = new RunningBatch<Item, Result>(taken, {
       id: this.#batches,
-      items: entries.length,
+      items: waiting.length,
       size,
       paddedSize,
       flushReason: reason,
@@ -558,11 +550,9 @@ export class Batcher<Item, Result> {
       queuedItems: queue.items,
     });
     batch.place = this.#running.length;
-    if (!taken.plain) {
-      for (const { extra } of entries) {
-        if (extra !== undefined) {
-          extra.batch = batch;
-        }
+    for (const one of waiting) {
+      if (typeof one === "object") {
+        one.batch = batch;
       }
     }
     this.#running.push(batch);
@@ -571,46 +561,47 @@ export class Batcher<Item, Result> {
     this.#counters.paddedSize += paddedSize;
     this.#hook("onBatchStart", batch.info);
     this.#run(batch);
-    return entries.length;
+    return waiting.length;
   }
 
   #takeOneByOne(maxItems: number, maxSize: number, nowMs: number): Taken<Item, Result> {
     const queue = this.#queue;
-    const entries: Entry<Result>[] = [];
-    const items: Item[] = [];
-    let size = 0;
-    for (let entry = queue.peek(nowMs); entry !== undefined; entry = queue.peek(nowMs)) {
-      if (entry.extra !== undefined && entry.extra.deadlineAtMs <= nowMs) {
+    const taken: Taken<Item, Result> = { waiting: [], items: [], arrivals: [], size: 0 };
+    for (let priority = queue.next(nowMs); priority >= 0; priority = queue.next(nowMs)) {
+      const first = queue.first(priority);
+      const size = typeof first === "function" ? 1 : first.size;
+      if (typeof first === "object" && first.deadlineAtMs <= nowMs) {
         // Its timer is late; the last moment to notice is now.
-        this.#expire(entry);
+        this.#expire(first);
         continue;
       }
-      if (entries.length >= maxItems || (entries.length > 0 && size + entry.size > maxSize)) {
+      if (taken.waiting.length >= maxItems || (taken.waiting.length > 0 && taken.size + size > maxSize)) {
         break;
       }
-      items.push(queue.remove(entry));
-      entry.state = "running";
-      if (entry.extra !== undefined && entry.extra.deadlineAtMs < Infinity) {
-        this.#queuedDeadlines.left();
-        this.#runningDeadlines.push(entry);
+      taken.waiting.push(first);
+      taken.items.push(queue.firstItem(priority));
+      taken.arrivals.push(queue.firstArrival(priority));
+      taken.size += size;
+      queue.shift(priority);
+      if (typeof first === "object") {
+        first.state = "running";
+        this.#deadlines.runs(first);
       }
-      size += entry.size;
-      entries.push(entry);
     }
-    return { entries, items, size, plain: false };
+    return taken;
   }
 
-  #countDelays({ entries, plain }: Taken<Item, Result>, nowMs: number): void {
-    let { arrival } = entries[0] as Entry<Result>;
-    if (plain && entries.at(-1)?.arrival === arrival) {
-      this.#counters.delayed(nowMs - arrival.atMs, entries.length);
+  #countDelays({ arrivals, items }: Taken<Item, Result>, nowMs: number): void {
+    let arrival = arrivals[0] as Arrival;
+    if (arrivals.length === 1) {
+      this.#counters.delayed(nowMs - arrival.atMs, items.length);
       return;
     }
     let together = 0;
-    for (const entry of entries) {
-      if (entry.arrival !== arrival) {
+    for (const other of arrivals) {
+      if (other !== arrival) {
         this.#counters.delayed(nowMs - arrival.atMs, together);
-        arrival = entry.arrival;
+        arrival = other;
         together = 0;
       }
       together += 1;
@@ -648,7 +639,7 @@ export class Batcher<Item, Result> {
   }
 
   #returned(batch: RunningBatch<Item, Result>, results: ArrayLike<Result | Error>): void {
-    const problem = findProblem(results, batch.entries.length);
+    const problem = findProblem(results, batch.items.length);
     if (problem !== undefined) {
       this.#failed(batch, new BatcherError("run_failed", problem, { cause: new TypeError(problem) }));
       return;
@@ -656,27 +647,35 @@ export class Batcher<Item, Result> {
     if (!this.#end(batch, undefined)) {
       return;
     }
-    const { entries, plain } = batch;
+    const { waiting } = batch;
     let completed = 0;
-    for (let i = 0; i < entries.length; i += 1) {
-      const entry = entries[i] as Entry<Result>;
-      if (!plain) {
-        if (entry.state === "settled") {
-          continue;
-        }
-        this.#leave(entry);
-      }
+    for (let i = 0; i < waiting.length; i += 1) {
+      const one = waiting[i] as Waiting<Result>;
       const result = results[i] as Result | Error;
-      if (result instanceof Error) {
-        this.#counters.failedItems += 1;
-        entry.reject(new BatcherError("run_failed", "the run gave an error for this item", { cause: result }));
-      } else {
-        completed += 1;
-        entry.resolve(result);
+      if (typeof one === "function") {
+        if (result instanceof Error) {
+          this.#failItem(one, result);
+        } else {
+          completed += 1;
+          one(result);
+        }
+      } else if (one.state !== "settled") {
+        this.#leave(one);
+        if (result instanceof Error) {
+          this.#failItem(one, result);
+        } else {
+          completed += 1;
+          one.resolve(result);
+        }
       }
     }
     this.#counters.completedItems += completed;
     this.#schedulePump();
+  }
+
+  #failItem(waiting: Waiting<Result>, cause: Error): void {
+    this.#counters.failedItems += 1;
+    failWith<Result>(new BatcherError("run_failed", "the run gave an error for this item", { cause }))(waiting);
   }
 
   #failed(batch: RunningBatch<Item, Result>, error: BatcherError): void {
@@ -684,12 +683,16 @@ export class Batcher<Item, Result> {
       return;
     }
     this.#counters.failedBatches += 1;
-    for (const entry of batch.entries) {
-      if (entry.state !== "settled") {
-        this.#counters.failedItems += 1;
-        this.#leave(entry);
-        entry.reject(error);
+    const fail = failWith<Result>(error);
+    for (const one of batch.waiting) {
+      if (typeof one === "object") {
+        if (one.state === "settled") {
+          continue;
+        }
+        this.#leave(one);
       }
+      this.#counters.failedItems += 1;
+      fail(one);
     }
     this.#schedulePump();
   }
@@ -727,29 +730,35 @@ export class Batcher<Item, Result> {
     }
   }
 
-  #cancel(entry: Entry<Result>, signal: AbortSignal): void {
+  #cancel(entry: Entry<Result>, error: BatcherError): void {
     if (entry.state !== "settled") {
       this.#counters[entry.state === "queued" ? "cancelledBeforeRunItems" : "cancelledInRunItems"] += 1;
-      this.#drop(entry, cancelled(signal));
+      this.#drop(entry, error);
     }
   }
 
   #expire(entry: Entry<Result>): void {
     this.#counters[entry.state === "queued" ? "expiredBeforeRunItems" : "expiredInRunItems"] += 1;
-    const afterMs = entry.deadlineAtMs - entry.arrivedAtMs;
+    const afterMs = entry.deadlineAtMs - entry.arrival.atMs;
     const where = entry.state === "queued" ? "waiting" : "running";
     this.#drop(entry, new BatcherError("deadline_exceeded", `the deadline of ${afterMs} ms passed while ${where}`));
   }
 
-  /** Rejects an entry that waits or runs. */
-  #drop(entry: Entry<Result>, error: BatcherError): void {
-    if (entry.state === "settled") {
-      return;
+  /** Rejects what waits or runs; of plain items that wait only the least urgent. */
+  #drop(waiting: Waiting<Result>, error: BatcherError, fail = failWith<Result>(error)): void {
+    if (typeof waiting === "function") {
+      if (this.#queue.leastUrgent() === waiting) {
+        this.#queue.popPlain();
+      }
+    } else {
+      if (waiting.state === "settled") {
+        return;
+      }
+      const { batch } = waiting;
+      this.#leave(waiting);
+      batch?.entryLeft();
     }
-    const batch = entry.extra?.batch;
-    this.#leave(entry);
-    batch?.entryLeft();
-    entry.reject(error);
+    fail(waiting);
     this.#hook("onItemDropped", error);
     if (this.#queue.items === 0) {
       this.#stopWaiting();
@@ -759,44 +768,15 @@ export class Batcher<Item, Result> {
 
   /** Takes an entry out of everything that holds it, in O(1). */
   #leave(entry: Entry<Result>): void {
-    const wasQueued = entry.state === "queued" && this.#queue.holds(entry);
-    if (wasQueued) {
+    const { state, unlisten } = entry;
+    if (state === "queued") {
       this.#queue.remove(entry);
     }
     entry.state = "settled";
-    const { extra } = entry;
-    if (extra !== undefined) {
-      extra.batch = undefined;
-      extra.unlisten?.();
-      if (extra.deadlineAtMs < Infinity) {
-        (wasQueued ? this.#queuedDeadlines : this.#runningDeadlines).left();
-      }
-    }
+    entry.batch = undefined;
+    unlisten?.();
+    this.#deadlines.settled(entry, state as "queued" | "running");
   }
-
-  #armDeadline(atMs: number, nowMs: number): void {
-    if (atMs < this.#deadlineTimerAtMs) {
-      if (this.#deadlineTimerAtMs < Infinity) {
-        this.#clock.cancel(this.#deadlineTimer);
-      }
-      this.#deadlineTimerAtMs = atMs;
-      this.#deadlineTimer = this.#clock.schedule(this.#onDeadline, atMs - nowMs, false);
-    }
-  }
-
-  readonly #onDeadline = (): void => {
-    this.#deadlineTimerAtMs = Infinity;
-    const nowMs = this.#clock.now();
-    for (const deadlines of [this.#queuedDeadlines, this.#runningDeadlines]) {
-      for (let entry = deadlines.peek(); entry !== undefined && entry.deadlineAtMs <= nowMs; entry = deadlines.peek()) {
-        this.#expire(entry);
-      }
-    }
-    const nextMs = Math.min(this.#queuedDeadlines.earliestMs(), this.#runningDeadlines.earliestMs());
-    if (nextMs < Infinity) {
-      this.#armDeadline(nextMs, nowMs);
-    }
-  };
 
   #settleDrain(): void {
     if (this.#drained !== undefined && this.#queue.items === 0 && this.#running.length === 0) {
@@ -814,50 +794,4 @@ export class Batcher<Item, Result> {
       }
     }
   }
-}
-
-function makePolicy<Item, Result>(
-  options: ResolvedOptions<Item, Result>,
-  cost: CostModel,
-  sizes: BatchSizes,
-): FlushPolicy {
-  const { policy, maxBatchSize, paddingPolicy, batchTimeoutMicros, latencyBudgetMs } = options;
-  switch (policy) {
-    case "off":
-      return new OffPolicy();
-    case "window":
-      return new WindowPolicy(cost, maxBatchSize, sizes, paddingPolicy, batchTimeoutMicros / 1000);
-    case "adaptive":
-      return new AdaptivePolicy(cost, maxBatchSize, sizes, paddingPolicy, latencyBudgetMs);
-    default:
-      return policy;
-  }
-}
-
-/** What is wrong with the outcome of a run, if anything. */
-function findProblem(results: unknown, items: number): string | undefined {
-  if (typeof results !== "object" || results === null || typeof (results as { length?: unknown }).length !== "number") {
-    const received = results === null ? "null" : typeof results;
-    return `the run of the batch must give a list of ${items} results, one an item, but gave ${received}`;
-  }
-  const { length } = results as ArrayLike<unknown>;
-  return length === items
-    ? undefined
-    : `the run of the batch must give ${items} results, one an item, but gave ${length}`;
-}
-
-function invalid(message: string, cause?: unknown): BatcherError {
-  return new BatcherError("invalid_argument", message, cause === undefined ? {} : { cause });
-}
-
-function cancelled(signal: AbortSignal): BatcherError {
-  return new BatcherError("cancelled", "the item was cancelled", { cause: signal.reason });
-}
-
-function tooLarge(limitName: string, limit: number, size: number): BatcherError {
-  return new BatcherError("too_large", `the item is too large: its size is ${size}, and ${limitName} is ${limit}`, {
-    limitName,
-    limit,
-    current: size,
-  });
 }

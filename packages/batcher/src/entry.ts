@@ -1,3 +1,4 @@
+import type { Arrival } from "./arrival.ts";
 import type { BatcherError } from "./batcher-error.ts";
 
 /**
@@ -8,64 +9,114 @@ import type { BatcherError } from "./batcher-error.ts";
  */
 export type EntryState = "queued" | "running" | "settled";
 
-/** What only an item has that may leave before its result is there. */
-export interface EntryExtra {
-  /** Infinity without a deadline. */
-  readonly deadlineAtMs: number;
-  /** Takes the listener off the caller's signal; valid iff a signal was given. */
-  unlisten: (() => void) | undefined;
-  /** The batch it is in; valid iff running. */
-  batch: { entryLeft(): void } | undefined;
-}
+/** Gets what became of an item, once: an error, or else its result. */
+export type OnSettled<Result> = (error: BatcherError | undefined, result: Result | undefined) => void;
 
-/** Items that came at one time. One object for all of them: a number of its own would be 16 bytes more an entry. */
-export interface Arrival {
-  readonly atMs: number;
-  /** Those among them that the policy has not been told of, and their summed size. */
-  items: number;
-  size: number;
-}
+/** Resolves the promise of a plain item. */
+export type Resolve<Result> = (result: Result | PromiseLike<Result>) => void;
 
 /**
- * One item, or one part of a split item, on its way through the batcher. The item itself is beside it: an entry that is
- * plain, without a deadline and a signal, is not even looked at between its arrival and its result, when it has left the
- * cache. So it is not told either that it runs, and its state goes from `queued` to `settled`.
+ * An item on its way through the batcher. Of a plain one, of size 1 and priority 0, that can neither be cancelled nor
+ * expire, there is only what resolves its promise: it is most of what an item costs to keep more than that.
  */
+export type Waiting<Result> = Entry<Result> | Resolve<Result>;
+
+const RESOLVED = Promise.resolve();
+
+/** Who is told what became of the parts of a split item. */
+interface Whole<Result> {
+  settlePart(index: number, error: BatcherError | undefined, result: Result | undefined): void;
+}
+
+/** One item that is not plain, or one part of a split item. The item itself is beside it. */
 export class Entry<Result> {
   // Declared only: a field definition would write each of them twice, for every item.
-  declare readonly resolve: (result: Result) => void;
-  declare readonly reject: (error: BatcherError) => void;
-  declare readonly extra: EntryExtra | undefined;
-  declare state: EntryState;
-  declare readonly arrival: Arrival;
   declare readonly size: number;
   declare readonly priority: number;
+  declare readonly arrival: Arrival;
+  /** Infinity without a deadline. */
+  declare readonly deadlineAtMs: number;
+  declare readonly onSettled: OnSettled<Result> | Whole<Result>;
+  /** Which part it is, of a split item. */
+  declare readonly part: number;
+  declare state: EntryState;
   /** Where it is in the queue's level; valid iff queued. */
   declare place: number;
+  /** Takes the listener off the caller's signal; valid iff a signal was given. */
+  declare unlisten: (() => void) | undefined;
+  /** The batch it is in; valid iff running. */
+  declare batch: { entryLeft(): void } | undefined;
 
   constructor(
     size: number,
     priority: number,
     arrival: Arrival,
-    resolve: (result: Result) => void,
-    reject: (error: BatcherError) => void,
-    extra: EntryExtra | undefined,
+    deadlineAtMs: number,
+    onSettled: OnSettled<Result> | Whole<Result>,
+    part: number,
   ) {
-    this.resolve = resolve;
-    this.reject = reject;
-    this.extra = extra;
-    this.state = "queued";
-    this.arrival = arrival;
     this.size = size;
     this.priority = priority;
+    this.arrival = arrival;
+    this.deadlineAtMs = deadlineAtMs;
+    this.onSettled = onSettled;
+    this.part = part;
+    this.state = "queued";
     this.place = 0;
+    this.unlisten = undefined;
+    this.batch = undefined;
   }
 
-  get arrivedAtMs(): number {
-    return this.arrival.atMs;
+  /** Gives the result. Its batch is over, so a callback may do as it likes. */
+  resolve(result: Result): void {
+    const { onSettled } = this;
+    if (typeof onSettled === "function") {
+      call(onSettled, undefined, result);
+    } else {
+      onSettled.settlePart(this.part, undefined, result);
+    }
   }
 
-  get deadlineAtMs(): number {
-    return this.extra === undefined ? Infinity : this.extra.deadlineAtMs;
+  /** Tells of an error; a callback hears of it later, as errors are found in the middle of the batcher's work. */
+  reject(error: BatcherError): void {
+    const { onSettled } = this;
+    if (typeof onSettled === "function") {
+      failLater(onSettled, error);
+    } else {
+      onSettled.settlePart(this.part, error, undefined);
+    }
   }
+}
+
+/** Calls back, soon, with an error. */
+export function failLater<Result>(onSettled: OnSettled<Result>, error: BatcherError): void {
+  void RESOLVED.then(() => call(onSettled, error, undefined));
+}
+
+function call<Result>(onSettled: OnSettled<Result>, error: BatcherError | undefined, result: Result | undefined): void {
+  try {
+    onSettled(error, result);
+  } catch (thrown) {
+    // That of one item is nothing to the others of its batch, and must not be lost.
+    queueMicrotask(() => {
+      throw thrown;
+    });
+  }
+}
+
+/** Makes a function that fails waiting items with this reason, whatever they are. */
+export function failWith<Result>(reason: BatcherError): (waiting: Waiting<Result>) => void {
+  let rejected: Promise<never> | undefined;
+  return (waiting) => {
+    if (typeof waiting !== "function") {
+      waiting.reject(reason);
+      return;
+    }
+    if (rejected === undefined) {
+      rejected = Promise.reject(reason);
+      // Those that resolve to it handle it, a moment later.
+      rejected.catch(() => {});
+    }
+    waiting(rejected);
+  };
 }

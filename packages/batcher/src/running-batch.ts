@@ -1,38 +1,36 @@
 import type { BatchInfo } from "./batcher-hooks.ts";
 import type { TimerHandle } from "./clock.ts";
-import type { Entry } from "./entry.ts";
+import type { Waiting } from "./entry.ts";
 import type { Taken } from "./entry-queue.ts";
 import type { FlushReason } from "./flush-policy.ts";
 import type { Batch } from "./options.ts";
 
 /** A batch between the call of `run` and its outcome. */
 export class RunningBatch<Item, Result> {
-  readonly entries: readonly Entry<Result>[];
+  /** Who waits for the results, in the order of the items. */
+  readonly waiting: readonly Waiting<Result>[];
   readonly items: readonly Item[];
-  /** Whether no entry has a deadline or a signal, so that none leaves before the outcome. */
-  readonly plain: boolean;
   readonly info: BatchInfo;
   /** Set with the outcome; whatever the run does after that is ignored. */
   over = false;
   timer: TimerHandle = undefined;
   /** Its index among the running batches. */
   place = 0;
-  #waiting: number;
+  #staying: number;
   #controller: AbortController | undefined;
   #aborted: { readonly reason: unknown } | undefined;
 
-  constructor({ entries, items, plain }: Taken<Item, Result>, info: BatchInfo) {
-    this.entries = entries;
+  constructor({ waiting, items }: Taken<Item, Result>, info: BatchInfo) {
+    this.waiting = waiting;
     this.items = items;
-    this.plain = plain;
     this.info = info;
-    this.#waiting = entries.length;
+    this.#staying = waiting.length;
   }
 
   /** An entry was cancelled or expired; with the last one the run is for nobody. */
   entryLeft(): void {
-    this.#waiting -= 1;
-    if (this.#waiting === 0) {
+    this.#staying -= 1;
+    if (this.#staying === 0) {
       this.abort(new DOMException("Nobody waits for this batch any more", "AbortError"));
     }
   }

@@ -1,7 +1,10 @@
 import type { BatcherError } from "./batcher-error.ts";
+import type { Entry, EntryState } from "./entry.ts";
 
 /** An item that was cut into parts: joins their results, or fails with the first part that fails. */
 export class SplitItem<Result> {
+  /** One a part. */
+  entries: readonly Entry<Result>[] = [];
   readonly #results: Result[];
   #missing: number;
   #settled = false;
@@ -16,19 +19,28 @@ export class SplitItem<Result> {
     this.#failed = failed;
   }
 
-  resolvePart(index: number, result: Result): void {
-    this.#results[index] = result;
-    this.#missing -= 1;
-    if (this.#missing === 0 && !this.#settled) {
-      this.#settled = true;
-      this.#done(this.#results);
+  /** `running` as soon as one part is. */
+  get state(): EntryState {
+    if (this.#settled) {
+      return "settled";
     }
+    return this.entries.every(({ state }) => state === "queued") ? "queued" : "running";
   }
 
-  rejectPart(error: BatcherError): void {
-    if (!this.#settled) {
+  settlePart(index: number, error: BatcherError | undefined, result: Result | undefined): void {
+    if (this.#settled) {
+      return;
+    }
+    if (error !== undefined) {
       this.#settled = true;
       this.#failed(error);
+      return;
+    }
+    this.#results[index] = result as Result;
+    this.#missing -= 1;
+    if (this.#missing === 0) {
+      this.#settled = true;
+      this.#done(this.#results);
     }
   }
 }

@@ -6,7 +6,7 @@ export { buryConsumer, buryProducer, closeRing, drainRing } from "./ring-control
 export { createSharedRing } from "./ring-memory.ts";
 export type { FieldSpec, FieldType, RingSchema, SharedRing, SharedRingOptions, SlotViews } from "./ring-memory.ts";
 export { RingPort } from "./ring-port.ts";
-export type { RingPortHandlers } from "./ring-port.ts";
+export type { RingPortHandlers, RingPortOptions } from "./ring-port.ts";
 export { RingProducer } from "./ring-producer.ts";
 export type { RingProducerOptions, RingProducerStats, RingSubmitOptions } from "./ring-producer.ts";
 export { FULL } from "./ring-protocol.ts";

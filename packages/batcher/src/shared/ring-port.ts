@@ -1,4 +1,5 @@
 import { BatcherError } from "../batcher-error.ts";
+import { AdaptiveSpin, SPIN_MICROS } from "./adaptive-spin.ts";
 import { KeepAlive } from "./keep-alive.ts";
 import type { RingSchema, SharedRing, SlotMemory, SlotViews } from "./ring-memory.ts";
 import { mapSlots, readMessage, shapeOf, sharedNowMs } from "./ring-memory.ts";
@@ -38,7 +39,21 @@ export interface RingPortHandlers {
   onEnded?(error: BatcherError): void;
 }
 
+export interface RingPortOptions {
+  /**
+   * Where the results of this thread's batches tend to be there that soon, it looks for them up to so many microseconds
+   * before it sleeps, after the I/O that is ready. 0: it never does. Default 20, about what a wake costs.
+   */
+  readonly spinMicros?: number;
+}
+
+/** Longest look, microseconds, that other I/O of this thread must wait for, */
+const QUICK_MICROS = 5;
+/** and how many there may be in a row. */
+const MOST_QUICK_LOOKS = 16;
 const RESOLVED = Promise.resolve();
+/** Not in browsers. */
+const { setImmediate } = globalThis as { setImmediate?: (callback: () => void) => unknown };
 
 /**
  * One thread's end of a ring for producers, without promises: nothing is allocated for an item, and places are integers.
@@ -60,18 +75,30 @@ export class RingPort<Schema extends RingSchema> {
   #left = false;
   /** When the items came that are put in in one go; 0 when the clock is to be read. */
   #tickMs = 0;
-  readonly #endTick = (): void => {
-    this.#tickMs = 0;
-  };
+  /** Slots whose results nobody looks for yet; those that came in this go. */
+  #toAwait: number[] = [];
+  /** Slots that `#look` looks at. */
+  #looksAt: number[] = [];
+  #lookScheduled = false;
+  readonly #spin: AdaptiveSpin;
+  /** For looks at the end of a tick, before I/O that may be ready. */
+  readonly #quickSpin: AdaptiveSpin;
+  #quickLooks = 0;
+  /** `PUBLISHED` of each slot when this port took its first rows there. */
+  readonly #before: number[];
   #toldEnded = false;
 
   /** Joins the ring. Throws `overloaded` when `maxProducers` have joined before. */
-  constructor(ring: SharedRing<Schema>, handlers: RingPortHandlers) {
+  constructor(ring: SharedRing<Schema>, handlers: RingPortHandlers, options: RingPortOptions = {}) {
+    const { spinMicros = SPIN_MICROS } = options;
+    this.#spin = new AdaptiveSpin(spinMicros);
+    this.#quickSpin = new AdaptiveSpin(Math.min(spinMicros, QUICK_MICROS));
     this.#shape = shapeOf(ring);
     this.#control = new Int32Array(ring.control);
     this.#slots = mapSlots(ring);
     this.#handlers = handlers;
     this.#waits = Array.from({ length: ring.slots }, () => false);
+    this.#before = Array.from({ length: ring.slots }, () => 0);
     this.maxBatchSize = ring.maxBatchSize;
     this.id = join(this.#control, this.#shape);
     if (this.id < 0) {
@@ -193,25 +220,94 @@ export class RingPort<Schema extends RingSchema> {
 
   #awaitResults(slot: number): void {
     this.#waits[slot] = true;
-    this.#hold();
+    this.#before[slot] = Atomics.load(this.#control, slotAt(this.#shape, slot) + PUBLISHED);
+    // The end of this tick comes: its first item has read the clock.
+    this.#toAwait.push(slot);
+  }
+
+  readonly #endTick = (): void => {
+    this.#tickMs = 0;
+    if (this.#toAwait.length === 0) {
+      return;
+    }
+    const slots = this.#toAwait;
+    this.#toAwait = [];
+    if (this.#quickLooks < MOST_QUICK_LOOKS && this.#quickSpin.worthwhile()) {
+      this.#quickLooks += 1;
+      let whole = false;
+      try {
+        this.#lookFor(slots, this.#quickSpin);
+        whole = true;
+      } finally {
+        if (!whole) {
+          // A handler threw: the others still get theirs.
+          this.#sleepOn(slots);
+        }
+      }
+      if (slots.length === 0) {
+        return;
+      }
+    }
+    if (!this.#lookScheduled && (setImmediate === undefined || !this.#spin.worthwhile())) {
+      this.#sleepOn(slots);
+      return;
+    }
+    this.#looksAt.push(...slots);
+    if (!this.#lookScheduled) {
+      this.#lookScheduled = true;
+      // Once the I/O that is ready now has been dealt with: what it brings may join the batch.
+      setImmediate?.(this.#lookLater);
+    }
+  };
+
+  readonly #lookLater = (): void => {
+    this.#lookScheduled = false;
+    this.#quickLooks = 0;
+    const slots = this.#looksAt;
+    this.#looksAt = [];
+    try {
+      this.#lookFor(slots, this.#spin);
+    } finally {
+      // What is left if a handler throws, too.
+      this.#sleepOn(slots);
+    }
+  };
+
+  /** Looks for the results of these slots, and takes those out that it has found. */
+  #lookFor(slots: number[], spin: AdaptiveSpin): void {
+    spin.look(() => {
+      for (let i = slots.length - 1; i >= 0; i -= 1) {
+        const slot = slots[i] as number;
+        if (this.#isPublished(slot)) {
+          slots.splice(i, 1);
+          this.#published(slot);
+        }
+      }
+      return slots.length === 0 || this.#left;
+    });
+  }
+
+  #isPublished(slot: number): boolean {
+    return Atomics.load(this.#control, slotAt(this.#shape, slot) + PUBLISHED) !== this.#before[slot];
+  }
+
+  #sleepOn(slots: readonly number[]): void {
+    this.#quickLooks = 0;
+    for (const slot of slots) {
+      this.#sleepOnOne(slot);
+    }
+  }
+
+  #sleepOnOne(slot: number): void {
     const at = slotAt(this.#shape, slot) + PUBLISHED;
-    const before = Atomics.load(this.#control, at);
+    const before = this.#before[slot] as number;
     const check = (): void => {
       if (this.#left || this.#waits[slot] === false) {
         return;
       }
-      if (Atomics.load(this.#control, at) !== before) {
-        this.#waits[slot] = false;
+      if (this.#isPublished(slot)) {
         this.#letGo();
-        const failed = Atomics.load(this.#control, slotAt(this.#shape, slot) + STATUS) !== STATUS_OK;
-        const memory = this.#slots[slot] as SlotMemory<Schema>;
-        this.#handlers.onPublished(
-          slot,
-          failed ? new BatcherError("run_failed", readMessage(memory.message)) : undefined,
-        );
-        if (!this.#left) {
-          release(this.#control, this.#shape, this.id, slot);
-        }
+        this.#published(slot);
       } else if (!this.#checkEnded()) {
         wait();
       }
@@ -225,7 +321,22 @@ export class RingPort<Schema extends RingSchema> {
         queueMicrotask(check);
       }
     };
-    wait();
+    if (!this.#left) {
+      this.#hold();
+      wait();
+    }
+  }
+
+  #published(slot: number): void {
+    this.#waits[slot] = false;
+    const failed = Atomics.load(this.#control, slotAt(this.#shape, slot) + STATUS) !== STATUS_OK;
+    const error = failed
+      ? new BatcherError("run_failed", readMessage((this.#slots[slot] as SlotMemory<Schema>).message))
+      : undefined;
+    this.#handlers.onPublished(slot, error);
+    if (!this.#left) {
+      release(this.#control, this.#shape, this.id, slot);
+    }
   }
 
   /** Tells of the end of the ring; false while it may still publish. */

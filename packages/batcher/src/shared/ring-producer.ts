@@ -3,10 +3,11 @@ import type { TimerHandle } from "../clock.ts";
 import { systemClock } from "../clock.ts";
 import { DeadlineHeap } from "../deadline-heap.ts";
 import type { RingSchema, SharedRing, SlotViews } from "./ring-memory.ts";
+import type { RingPortOptions } from "./ring-port.ts";
 import { RingPort } from "./ring-port.ts";
 import { FULL } from "./ring-protocol.ts";
 
-export interface RingProducerOptions {
+export interface RingProducerOptions extends RingPortOptions {
   /** Items that may wait in this thread for room in the ring. Default 1024. 0: a full ring refuses at once. */
   readonly maxWaitingItems?: number;
 }
@@ -79,11 +80,15 @@ export class RingProducer<Schema extends RingSchema> {
   constructor(ring: SharedRing<Schema>, options: RingProducerOptions = {}) {
     this.#maxWaitingItems = options.maxWaitingItems ?? 1024;
     this.#inRing = Array.from({ length: ring.slots }, () => []);
-    this.#port = new RingPort(ring, {
-      onPublished: (slot, error) => this.#published(slot, error),
-      onRoom: () => this.#placeWaiting(),
-      onEnded: (error) => this.#failAll(error),
-    });
+    this.#port = new RingPort(
+      ring,
+      {
+        onPublished: (slot, error) => this.#published(slot, error),
+        onRoom: () => this.#placeWaiting(),
+        onEnded: (error) => this.#failAll(error),
+      },
+      options,
+    );
   }
 
   /** Number of this producer in the ring: `buryProducer(ring, id)` when its thread is gone. */

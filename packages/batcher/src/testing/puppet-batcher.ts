@@ -1,8 +1,10 @@
-import type { SubmitOptions } from "../batcher.ts";
+import type { Enqueued } from "../batcher.ts";
 import { Batcher } from "../batcher.ts";
 import type { BatcherStats } from "../batcher-stats.ts";
+import type { OnSettled } from "../entry.ts";
 import type { FlushDecision, FlushPolicy } from "../flush-policy.ts";
 import type { BatcherOptions } from "../options.ts";
+import type { SubmitOptions } from "../submit-options.ts";
 import { FakeClock } from "./fake-clock.ts";
 
 const NEVER: FlushPolicy = {
@@ -32,6 +34,18 @@ export class PuppetBatcher<Item, Result> {
 
   submit(item: Item, options?: SubmitOptions): Promise<Result> {
     return this.#batcher.submit(item, options);
+  }
+
+  enqueue(item: Item, onSettled: OnSettled<Result>, options?: SubmitOptions): Enqueued {
+    return this.#batcher.enqueue(item, onSettled, options);
+  }
+
+  cancel(enqueued: Enqueued, reason?: unknown): boolean {
+    return this.#batcher.cancel(enqueued, reason);
+  }
+
+  hasRoom(size?: number): boolean {
+    return this.#batcher.hasRoom(size);
   }
 
   /** Runs what waits, the first `maxItems` items at most, and lets promises settle. Returns how many items that took. */

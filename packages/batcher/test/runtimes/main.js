@@ -1,0 +1,3 @@
+import { check } from "./check.js";
+
+console.log(`checked: ${await check()}`);
