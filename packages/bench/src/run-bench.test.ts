@@ -1,4 +1,5 @@
-import { existsSync, mkdirSync, mkdtempSync, readFileSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { appendFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { create } from "@bufbuild/protobuf";
@@ -91,6 +92,16 @@ function run(
   };
   const context = { machine, presets: ["dcnv2-lite"], arms, currentDir: workDir };
   return runBench(resolveSettings(flags, context), dependencies);
+}
+
+function fillDisk(file: string): void {
+  for (const bytes of [65_536, 4096, 1]) {
+    try {
+      for (;;) appendFileSync(file, Buffer.alloc(bytes));
+    } catch {
+      // Full for pieces of that size.
+    }
+  }
 }
 
 function results(...parts: string[]): string {
@@ -410,6 +421,38 @@ describe("runBench", { timeout: 300_000 }, () => {
     expect(summary.arms?.map(({ status }) => status)).toEqual(["unfinished", "unfinished"]);
     expect(summary.points).toHaveLength(1);
     expect(readFileSync(results("REPORT.md"), "utf8")).toContain("**Incomplete.**");
+  });
+
+  it("says that the disk is full, ends the server, keeps what was measured, and goes on from there", async (context) => {
+    const mount = spawnSync("mount", ["-t", "tmpfs", "-o", "size=512k", "tmpfs", workDir], { encoding: "utf8" });
+    if (mount.status !== 0) context.skip(`needs the right to mount a tmpfs: ${mount.error?.message ?? mount.stderr}`);
+    try {
+      const filler = path.join(workDir, "filler");
+      let points = 0;
+      const measure: Measure = async (request) => {
+        if (++points === 2) fillDisk(filler);
+        return await measured(request);
+      };
+      const arm = fakeArm("engine", { notifyPort: lifeLine.port });
+      await expect(run([arm], { measure })).rejects.toMatchObject({
+        code: "results_failed",
+        message: expect.stringMatching(
+          /^cannot write .*ENOSPC.* \(the disk is full\)\nWhat was measured before is in .*--resume goes on\.$/,
+        ),
+      });
+      const { ended } = await lifeLine.connected();
+      await ended;
+      expect(existsSync(results("engine", "closed-b1-c2-r1.json"))).toBe(true);
+      expect(readdirSync(results("engine")).filter((file) => file.endsWith(".partial"))).toEqual([]);
+
+      rmSync(filler);
+      const { summary, exitCode } = await run([fakeArm("engine")], { flags: { resume: true } });
+      expect(exitCode).toBe(0);
+      expect(summary.points.map(({ bReq }) => bReq)).toEqual([1, 3]);
+      expect(shown).toContain("continued: 1 of 2 measurements are there, 1 are left");
+    } finally {
+      spawnSync("umount", ["--lazy", workDir]);
+    }
   });
 
   it("ends without leaving a server behind when results cannot be written", async () => {
