@@ -3,8 +3,9 @@
  * proxy into a cache folder. Without Go it says so and succeeds.
  *
  * - h2spec (RFC 9113 and RFC 7541), cleartext and TLS: every case must pass.
- * - connectconformance (gRPC, gRPC-web, Connect; h2c, h2, HTTP/1.1) against Connect's handlers over this package: every case
- *   must pass. `--node` runs the same over node:http2, to compare.
+ * - connectconformance (gRPC, gRPC-web, Connect; h2c, h2, HTTP/1.1) against Connect's handlers over this package, and against
+ *   Connect's clients over this package: every case must pass, but for those in which Connect's library itself fails
+ *   (client-known-failing.txt). `--node` runs the same over node:http2 too, to compare.
  */
 import { execFileSync, spawn, spawnSync, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
@@ -22,9 +23,9 @@ const cache = path.join(root, "node_modules/.cache/h2-conformance");
 const nodeFlags = ["--conditions=@dlrm/source", "--no-warnings"];
 
 const flags = new Set(process.argv.slice(2));
-const unknown = [...flags].filter((flag) => !["--node", "--h2spec", "--connect"].includes(flag));
+const unknown = [...flags].filter((flag) => !["--node", "--h2spec", "--connect", "--client"].includes(flag));
 if (unknown.length > 0) {
-  console.error(`usage: conformance.mts [--h2spec] [--connect] [--node]; got ${unknown.join(" ")}`);
+  console.error(`usage: conformance.mts [--h2spec] [--connect | --client] [--node]; got ${unknown.join(" ")}`);
   process.exit(2);
 }
 if (spawnSync("go", ["version"]).status !== 0) {
@@ -78,7 +79,8 @@ async function h2spec(tool: string, tls: { key: string; cert: string } | undefin
   }
 }
 
-async function connect(tool: string, transport: "h2" | "node"): Promise<boolean> {
+/** The suite's descriptors, in a file. */
+function describe(): string {
   const moduleDir = execFileSync("go", ["mod", "download", "-json", `${CONNECT.module}@${CONNECT.version}`], {
     cwd: cache,
     encoding: "utf8",
@@ -86,10 +88,38 @@ async function connect(tool: string, transport: "h2" | "node"): Promise<boolean>
   const { Dir: dir } = JSON.parse(moduleDir) as { Dir: string };
   const descriptors = path.join(cache, "descriptors.binpb");
   execFileSync("buf", ["build", path.join(dir, "proto"), "-o", descriptors], { stdio: "inherit" });
-  const server = [process.execPath, ...nodeFlags, path.join(here, "server.mts"), transport, descriptors];
+  return descriptors;
+}
+
+const subjects = {
+  server: { what: "our server", mode: "server", config: "config.yaml", program: ["server.mts", "h2"] },
+  nodeServer: {
+    what: "a server over node:http2",
+    mode: "server",
+    config: "config.yaml",
+    program: ["server.mts", "node"],
+  },
+  client: { what: "our client", mode: "client", config: "client-config.yaml", program: ["client.mts", "h2"] },
+  nodeClient: {
+    what: "a client over node:http2",
+    mode: "client",
+    config: "client-config.yaml",
+    program: ["client.mts", "node"],
+  },
+} as const;
+
+async function connect(tool: string, descriptors: string, subject: keyof typeof subjects): Promise<boolean> {
+  const { what, mode, config, program } = subjects[subject];
+  const [script, ...args] = program;
+  const command = [process.execPath, ...nodeFlags, path.join(here, script), ...args, descriptors];
   const run = spawn(
     tool,
-    ["--mode", "server", "--conf", path.join(here, "config.yaml"), "--max-servers", "2", "--", ...server],
+    [
+      ...["--mode", mode, "--conf", path.join(here, config)],
+      ...["--max-servers", "2"],
+      ...(mode === "client" ? ["--known-failing", `@${path.join(here, "client-known-failing.txt")}`] : []),
+      ...["--", ...command],
+    ],
     { stdio: ["ignore", "pipe", "pipe"] },
   );
   const lines: string[] = [];
@@ -97,11 +127,11 @@ async function connect(tool: string, transport: "h2" | "node"): Promise<boolean>
   const [code] = (await once(run, "close")) as [number];
   if (code !== 0) console.log(lines.filter((line) => !line.startsWith("PASSED")).join("\n"));
   const summary = lines.findLast((line) => line.includes(" passed, ")) ?? "no summary";
-  console.log(`connectconformance over ${transport === "h2" ? "@dlrm/h2" : "node:http2"}: ${summary}`);
+  console.log(`connectconformance of ${what}: ${summary}`);
   return code === 0;
 }
 
-const all = !flags.has("--h2spec") && !flags.has("--connect");
+const all = !["--h2spec", "--connect", "--client"].some((flag) => flags.has(flag));
 const startedMs = performance.now();
 const results: boolean[] = [];
 mkdirSync(cache, { recursive: true });
@@ -111,11 +141,14 @@ if (all || flags.has("--h2spec")) {
   results.push(await h2spec(tool, undefined), await h2spec(tool, tls));
   rmSync(tls.key);
 }
-if (all || flags.has("--connect")) {
+if (all || flags.has("--connect") || flags.has("--client")) {
   const tool = install(CONNECT);
-  results.push(await connect(tool, "h2"));
-  // What Connect's own server does is shown, and decides nothing.
-  if (flags.has("--node")) await connect(tool, "node");
+  const descriptors = describe();
+  if (!flags.has("--client")) results.push(await connect(tool, descriptors, "server"));
+  results.push(await connect(tool, descriptors, "client"));
+  // What Connect's own server and clients do is shown, and decides nothing.
+  if (flags.has("--node") && !flags.has("--client")) await connect(tool, descriptors, "nodeServer");
+  if (flags.has("--node")) await connect(tool, descriptors, "nodeClient");
 }
 console.log(`conformance took ${((performance.now() - startedMs) / 1000).toFixed(0)} s`);
 process.exitCode = results.every(Boolean) ? 0 : 1;

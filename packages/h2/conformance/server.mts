@@ -7,8 +7,7 @@ import http from "node:http";
 import http2 from "node:http2";
 import type { AddressInfo, Server } from "node:net";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
-import { createConnectRouter } from "@connectrpc/connect";
-import { compressionBrotli, compressionGzip, connectNodeAdapter } from "@connectrpc/connect-node";
+import { connectNodeAdapter } from "@connectrpc/connect-node";
 import { createServer } from "@dlrm/h2";
 import { createConnectHandler } from "@dlrm/h2/connect";
 import { conformanceRoutes, messageOf, readDescriptors, type ServerCompatRequest } from "./conformance-service.mts";
@@ -33,13 +32,11 @@ async function readMessage(): Promise<Buffer> {
 
 async function listen(wanted: ServerCompatRequest): Promise<number> {
   const options = {
-    acceptCompression: [compressionGzip, compressionBrotli],
+    routes: conformanceRoutes(registry),
     jsonOptions: { registry },
     ...(wanted.messageReceiveLimit > 0 ? { readMaxBytes: wanted.messageReceiveLimit } : {}),
   };
-  const router = createConnectRouter(options);
-  conformanceRoutes(registry)(router);
-  const http1 = connectNodeAdapter({ routes: (each) => each.handlers.push(...router.handlers) });
+  const http1 = connectNodeAdapter(options);
   const tls =
     wanted.useTls && wanted.serverCreds !== undefined
       ? {
@@ -52,7 +49,7 @@ async function listen(wanted: ServerCompatRequest): Promise<number> {
       : undefined;
   if (transport === "h2") {
     const server = createServer({
-      onRequest: createConnectHandler({ handlers: router.handlers, scheme: tls === undefined ? "http" : "https" }),
+      onRequest: createConnectHandler({ ...options, scheme: tls === undefined ? "http" : "https" }),
       onHttp1Request: http1,
       ...(tls === undefined ? {} : { tls }),
     });

@@ -234,11 +234,17 @@ function check(
   return `${types.join()} ${goaway?.errorCode} ${goaway?.message.replaceAll(/\d+/g, "n")}`;
 }
 
-/** All that was sent, whatever the reads that caused it: bodies by stream, and frames but for WINDOW_UPDATE. */
+/**
+ * All that was sent, whatever the reads that caused it: bodies by stream, and frames but for WINDOW_UPDATE. What was answered
+ * on a stream before a mistake of the peer's ended it depends on how much of its data had come, and is left out.
+ */
 function sentBy(peer: MemoryPeer<Http2Connection>): string {
   const bodies = new Map<number, string>();
+  const { frames } = peer.socket;
+  const resetStreams = new Set(frames.filter((each) => each.type === 3).map((each) => each.streamId));
   let text = "";
-  for (const { type, flags, streamId, payload } of peer.socket.frames) {
+  for (const { type, flags, streamId, payload } of frames) {
+    if (type <= 1 && resetStreams.has(streamId)) continue;
     if (type === 0) bodies.set(streamId, (bodies.get(streamId) ?? "") + payload.toString("hex"));
     else if (type !== 8) text += `${type} ${flags} ${streamId} ${payload.toString("hex")}\n`;
   }

@@ -1,6 +1,8 @@
 /** What each entry costs beside its octets (RFC 7541, section 4.1). */
 export const ENTRY_OVERHEAD_BYTES = 32;
 
+const emptyRing: readonly string[] = Array.from({ length: 16 }, () => "");
+
 /**
  * The dynamic table of HPACK (RFC 7541, section 2.3.2): newest first, bounded in octets, evicting the oldest.
  *
@@ -9,8 +11,8 @@ export const ENTRY_OVERHEAD_BYTES = 32;
  */
 export class HpackDynamicTable {
   // A ring: the newest entry stands at `head`, entry i at (head + i) modulo the capacity, a power of two.
-  private names: string[] = Array.from({ length: 16 }, () => "");
-  private values: string[] = Array.from({ length: 16 }, () => "");
+  private names: string[] = emptyRing.slice();
+  private values: string[] = emptyRing.slice();
   private head = 0;
   private count = 0;
   private bytes = 0;

@@ -1,14 +1,23 @@
-import { ConnectError } from "@connectrpc/connect";
+import { ConnectError, createConnectRouter, type ConnectRouter, type ConnectRouterOptions } from "@connectrpc/connect";
 import type { UniversalHandler, UniversalServerRequest, UniversalServerResponse } from "@connectrpc/connect/protocol";
 import { encodeHeaderBlock, type HeaderField } from "../hpack-encoder.ts";
 import { ErrorCode } from "../protocol.ts";
 import type { Http2Stream, StreamHandler } from "../stream.ts";
 import { BodyReader } from "./body-reader.ts";
+import { defaultCompressions } from "./compression.ts";
 import { codeFromReset } from "./reset-code.ts";
 
-export interface ConnectHandlerOptions {
-  /** Handlers of a `createConnectRouter()`. */
-  readonly handlers: readonly UniversalHandler[];
+export interface ConnectHandlerOptions extends ConnectRouterOptions {
+  /**
+   * Adds the services to a router, which is made with the rest of these options. It accepts requests compressed with gzip or
+   * Brotli, and compresses answers for whoever accepts them, unless `acceptCompression` says otherwise.
+   */
+  readonly routes?: (router: ConnectRouter) => void;
+  /**
+   * Handlers of a `createConnectRouter(…)` of your own, beside or instead of `routes`. They are as they were made: a router
+   * accepts no compression unless it is told to.
+   */
+  readonly handlers?: readonly UniversalHandler[];
   /** "http" (the default) or "https": what the requests' URLs say. */
   readonly scheme?: "http" | "https";
   /** An error that the client can no longer be told of. */
@@ -24,6 +33,13 @@ interface Call {
   writable: (() => void) | undefined;
 }
 
+function handlersOf(options: ConnectHandlerOptions): UniversalHandler[] {
+  const { routes, handlers = [], ...routerOptions } = options;
+  const router = createConnectRouter({ acceptCompression: [...defaultCompressions], ...routerOptions });
+  routes?.(router);
+  return [...router.handlers, ...handlers];
+}
+
 const notFound = encodeHeaderBlock([[":status", "404"]]);
 const internalError = encodeHeaderBlock([[":status", "500"]]);
 
@@ -33,7 +49,7 @@ const internalError = encodeHeaderBlock([[":status", "500"]]);
  */
 export function createConnectHandler(options: ConnectHandlerOptions): (stream: Http2Stream) => StreamHandler {
   const { scheme = "http", onFailure } = options;
-  const handlers = new Map(options.handlers.map((handler) => [handler.requestPath, handler]));
+  const handlers = new Map(handlersOf(options).map((handler) => [handler.requestPath, handler]));
   const discard: StreamHandler = { body: "pieces" };
   const fallback =
     options.fallback ??

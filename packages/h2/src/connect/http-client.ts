@@ -1,0 +1,148 @@
+import { Code, ConnectError } from "@connectrpc/connect";
+import type { UniversalClientFn, UniversalClientRequest, UniversalClientResponse } from "@connectrpc/connect/protocol";
+import type { HeaderBlock } from "../header-block.ts";
+import { encodeHeaderBlock, type HeaderField } from "../hpack-encoder.ts";
+import { Http2Error } from "../http2-error.ts";
+import { ErrorCode } from "../protocol.ts";
+import type { Http2Stream, StreamHandler } from "../stream.ts";
+import { BodyReader } from "./body-reader.ts";
+import type { ClientChannel } from "./client-channel.ts";
+import { codeFromReset } from "./reset-code.ts";
+
+/** What one call needs beside its stream. */
+interface Call {
+  readonly trailer: Headers;
+  readonly onResponse: (response: UniversalClientResponse) => void;
+  readonly onFailure: (error: ConnectError) => void;
+  body: BodyReader | undefined;
+  writable: (() => void) | undefined;
+  /** Why it failed, once it has. */
+  error: ConnectError | undefined;
+}
+
+/** Connect's client of HTTP, over a channel: `createTransport` of each of Connect's protocols takes it as `httpClient`. */
+export function createHttpClient(channel: ClientChannel): UniversalClientFn {
+  return async (request) => {
+    try {
+      return await send(channel, request);
+    } catch (cause) {
+      throw connectErrorOf(cause);
+    }
+  };
+}
+
+const handler: StreamHandler = {
+  body: "pieces",
+  onHeaders(stream, headers) {
+    const call = callOf(stream);
+    call.body = new BodyReader(stream);
+    call.onResponse({
+      status: Number(headers.get(":status")),
+      header: headersOf(headers),
+      body: readUntilDone(stream, call.body),
+      trailer: call.trailer,
+    });
+  },
+  onData: (stream, piece) => callOf(stream).body?.push(piece),
+  onEnd(stream, trailers) {
+    const call = callOf(stream);
+    for (const [name, value] of trailers ?? []) call.trailer.append(name, value);
+    call.body?.end();
+  },
+  onWritable: (stream) => callOf(stream).writable?.(),
+  onReset(stream, errorCode) {
+    fail(
+      callOf(stream),
+      stream.connection.isClosed
+        ? new ConnectError("the connection was lost", Code.Unavailable)
+        : new ConnectError("the server reset the call", codeFromReset(errorCode)),
+    );
+  },
+};
+
+async function send(channel: ClientChannel, request: UniversalClientRequest): Promise<UniversalClientResponse> {
+  const { signal, body } = request;
+  const response = Promise.withResolvers<UniversalClientResponse>();
+  const call: Call = {
+    trailer: new Headers(),
+    onResponse: response.resolve,
+    onFailure: response.reject,
+    body: undefined,
+    writable: undefined,
+    error: undefined,
+  };
+  const stream = await channel.open(encodeHead(request), handler, {
+    context: call,
+    endStream: body === undefined,
+    signal,
+  });
+  const onAbort = (): void => {
+    fail(call, connectErrorOf(signal?.reason));
+    stream.reset(ErrorCode.CANCEL);
+  };
+  signal?.addEventListener("abort", onAbort, { once: true });
+  if (body !== undefined) void sendBody(stream, call, body);
+  return response.promise;
+}
+
+function callOf(stream: Http2Stream): Call {
+  return stream.context as Call;
+}
+
+/** The first reason counts: what follows is its consequence. */
+function fail(call: Call, error: ConnectError): void {
+  if (call.error !== undefined) return;
+  call.error = error;
+  call.onFailure(error);
+  call.body?.fail(error);
+  call.writable?.();
+}
+
+async function sendBody(stream: Http2Stream, call: Call, body: AsyncIterable<Uint8Array>): Promise<void> {
+  try {
+    for await (const piece of body) {
+      if (stream.closed) return;
+      if (!stream.sendData(piece)) await new Promise<void>((resolve) => (call.writable = resolve));
+    }
+    if (!stream.localEnded) stream.sendData(new Uint8Array(), true);
+  } catch (cause) {
+    fail(call, connectErrorOf(cause));
+    stream.reset(ErrorCode.CANCEL);
+  }
+}
+
+/** Whoever stops reading needs no more of the answer. */
+async function* readUntilDone(stream: Http2Stream, body: BodyReader): AsyncGenerator<Uint8Array> {
+  try {
+    yield* body;
+  } finally {
+    body.close();
+    if (!stream.remoteEnded) stream.reset(ErrorCode.CANCEL);
+  }
+}
+
+function encodeHead(request: UniversalClientRequest): Buffer {
+  const url = new URL(request.url);
+  const fields: HeaderField[] = [
+    [":method", request.method],
+    [":scheme", url.protocol.slice(0, -1)],
+    [":path", url.pathname + url.search],
+    [":authority", url.host],
+  ];
+  for (const [name, value] of request.header) fields.push([name, value]);
+  return encodeHeaderBlock(fields);
+}
+
+function headersOf(block: HeaderBlock): Headers {
+  const headers = new Headers();
+  for (const [name, value] of block) {
+    if (!name.startsWith(":")) headers.append(name, value);
+  }
+  return headers;
+}
+
+function connectErrorOf(cause: unknown): ConnectError {
+  if (cause instanceof Http2Error)
+    return new ConnectError(cause.message, Code.Unavailable, undefined, undefined, cause);
+  return ConnectError.from(cause);
+}
