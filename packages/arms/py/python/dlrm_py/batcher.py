@@ -46,16 +46,11 @@ class Batcher:
         self._waiting: deque[_Pending] = deque()
         self._examples = 0
         self._oldest = 0.0
-        self._closed = False
         self._changed = threading.Condition(threading.Lock())
         self._look_ups = threading.Semaphore(look_ups)
         self._local = threading.local()
-        self._workers = [
-            threading.Thread(target=self._work, args=(new_worker(),), name=f"batch-{index}", daemon=True)
-            for index in range(look_ups + 1)
-        ]
-        for worker in self._workers:
-            worker.start()
+        for index in range(look_ups + 1):
+            threading.Thread(target=self._work, args=(new_worker(),), name=f"batch-{index}", daemon=True).start()
 
     def score(self, request: DecodedRequest) -> npt.NDArray[np.float32]:
         """Scores (batch,); raises RequestError. Blocks, GIL released."""
@@ -65,8 +60,6 @@ class Batcher:
             done.acquire()
         pending = _Pending(request, done)
         with self._changed:
-            if self._closed:
-                raise RequestError(grpc.StatusCode.UNAVAILABLE, "the server is draining: ask another one")
             if not self._waiting:
                 self._oldest = time.monotonic()
             self._waiting.append(pending)
@@ -82,20 +75,10 @@ class Batcher:
         assert outcome is not None
         return outcome
 
-    def close(self) -> None:
-        """Runs what is waiting, then ends the workers."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-        for worker in self._workers:
-            worker.join()
-
     def _work(self, look_up: LookUp) -> None:
         while True:
             with self._look_ups:
                 batch = self._collect()
-                if batch is None:
-                    return
                 requests = [pending.request for pending in batch]
                 try:
                     run = look_up(requests)
@@ -109,17 +92,15 @@ class Batcher:
                 pending.outcome = outcome
                 pending.done.release()
 
-    def _collect(self) -> list[_Pending] | None:
-        """The next batch, once it is closed; None after ``close``, when nothing waits any more."""
+    def _collect(self) -> list[_Pending]:
+        """The next batch, once it is closed."""
         with self._changed:
             while True:
                 if self._waiting:
                     left = self._oldest + self._window_seconds - time.monotonic()
-                    if left <= 0 or self._examples >= self._max_examples or self._closed:
+                    if left <= 0 or self._examples >= self._max_examples:
                         return self._take()
                     self._changed.wait(left)
-                elif self._closed:
-                    return None
                 else:
                     self._changed.wait()
 

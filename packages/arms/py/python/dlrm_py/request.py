@@ -14,6 +14,7 @@ from google.protobuf.message import DecodeError
 from dlrm_py.bundle import Bundle
 from dlrm_py.embedding import Ids
 from dlrm_py.gen.dlrm.serving.v1 import prediction_pb2 as pb
+from dlrm_py.wire_layout import WireLayout, find_data
 
 FLOAT32 = pb.DATA_TYPE_FLOAT32
 INT32 = pb.DATA_TYPE_INT32
@@ -22,6 +23,8 @@ _ID_DTYPES = {INT32: np.dtype("<i4"), INT64: np.dtype("<i8")}
 _FLOAT32 = np.dtype("<f4")
 # Request sizes whose expected shapes are remembered.
 _MAX_EXPECTED = 64
+# Layouts ever learned. A client that writes its inputs in ever new orders makes no more of them.
+_MAX_LAYOUTS = 64
 # Characters of a name from outside, and dimensions of a shape, that an error message repeats.
 _MAX_QUOTED = 64
 _MAX_RANK = 8
@@ -49,6 +52,17 @@ class DecodedRequest(NamedTuple):
     ids: Ids
 
 
+class _Layout(NamedTuple):
+    """How the messages of a client look at one request size."""
+
+    wire: WireLayout
+    batch: int
+    ids_dtype: np.dtype
+    dense: slice
+    #: Feature by feature.
+    ids: tuple[slice, ...]
+
+
 @dataclass(frozen=True)
 class Limits:
     max_message_bytes: int
@@ -57,10 +71,11 @@ class Limits:
 
 
 class RequestDecoder:
-    """Decodes and checks requests for one model; its state is what every request shares, never a request's.
+    """Decodes and checks requests for one model.
 
-    ``decode`` reads each input once and only accepts; whatever it does not expect goes to ``decode_carefully``, which
-    takes its time, and either says what is wrong or accepts it after all.
+    There are three ways, from the fastest to the one that says what is wrong: a message that looks like an accepted one
+    but for its data (70 µs less than parsing it, at one example); a message that is parsed, each input read once; and
+    ``decode_carefully``, which takes its time, and either says what is wrong or accepts it after all.
     """
 
     def __init__(self, bundle: Bundle, limits: Limits) -> None:
@@ -69,9 +84,22 @@ class RequestDecoder:
         self._names = ("dense", *(feature.name for feature in bundle.spec.features))
         self._first_feature = bundle.spec.features[0].name
         self._expected: dict[tuple[int, int], tuple[tuple[str, list[int], int], ...]] = {}
+        #: By the number of bytes of their messages.
+        self._layouts: dict[int, list[_Layout]] = {}
+        self._layouts_learned = 0
 
     def decode(self, message: bytes) -> DecodedRequest:
         """Raises RequestError. Ids are not compared with the vocabularies here (``out_of_vocabulary_error``)."""
+        for wire, batch, dtype, dense_slice, ids_slices in self._layouts.get(len(message), ()):
+            if wire.matches(message):
+                dense = np.frombuffer(message[dense_slice], _FLOAT32).reshape(batch, -1)
+                if not np.isfinite(dense).all():
+                    return self.decode_carefully(message)
+                ids = b"".join([message[part] for part in ids_slices])
+                return DecodedRequest(batch, dense, np.frombuffer(ids, dtype))
+        return self._parse(message)
+
+    def _parse(self, message: bytes) -> DecodedRequest:
         try:
             request = pb.PredictRequest.FromString(message)
         except DecodeError:
@@ -105,8 +133,22 @@ class RequestDecoder:
             parts.append(data)
         if len(inputs) != len(self._names):
             return self.decode_carefully(message)
+        if self._layouts_learned < _MAX_LAYOUTS:
+            self._learn(message, request, batch, dtype)
         # Joined, so that what follows is one operation on all ids instead of one a feature.
         return DecodedRequest(batch, dense, np.frombuffer(b"".join(parts), dtype))
+
+    def _learn(self, message: bytes, request: pb.PredictRequest, batch: int, dtype: np.dtype) -> None:
+        """Remembers how an accepted message looks."""
+        self._layouts_learned += 1
+        data = find_data(message)
+        if data is None or {name: message[slice(*data[name])] for name in data} != {
+            name: buffer.data for name, buffer in request.inputs.items()
+        }:
+            return
+        wire = WireLayout(message, data)
+        dense, *ids = wire.slices(self._names)
+        self._layouts.setdefault(len(message), []).append(_Layout(wire, batch, dtype, dense, tuple(ids)))
 
     def decode_carefully(self, message: bytes) -> DecodedRequest:
         """``decode`` one input at a time, with each tensor an array of its own. Raises RequestError."""

@@ -121,20 +121,6 @@ def test_what_fails_fails_for_its_own_batch_only() -> None:
     assert good.scores.tolist() == [7]
 
 
-def test_close_runs_what_waits_and_refuses_what_comes_later() -> None:
-    recorder = Recorder()
-    batcher = make(recorder, FOREVER)
-    waiting = Caller(batcher, request_of(2, 1))
-    wait_until_waiting(batcher, 1)
-    recorder.may_run.release()
-    batcher.close()
-    waiting.join()
-    assert waiting.scores.tolist() == [1, 1]
-    with pytest.raises(RequestError) as caught:
-        batcher.score(request_of(1))
-    assert caught.value.code == grpc.StatusCode.UNAVAILABLE
-
-
 @pytest.mark.parametrize("sizes", [(2,), (3, 3, 3), (1, 4, 2), (1, 1)])
 @pytest.mark.parametrize("dtypes", [(np.int32,), (np.int64,), (np.int32, np.int64)])
 def test_joined_ids_are_feature_major_again(model: Model, sizes: tuple[int, ...], dtypes: tuple[type, ...]) -> None:

@@ -59,13 +59,60 @@ def test_int32_and_int64_may_be_mixed_and_model_and_version_may_be_named(decoder
 
 def test_the_order_of_inputs_in_the_message_does_not_matter(decoder: RequestDecoder) -> None:
     example = random_example(2, 1)
-    whole = message_of(example)
+    assert_same(decoder.decode(in_reverse(message_of(example))), example)
+
+
+def in_reverse(request: pb.PredictRequest) -> bytes:
     message = b""
     for name in (*reversed(NAMES), "dense"):
         one = pb.PredictRequest()
-        one.inputs[name].CopyFrom(whole.inputs[name])
+        one.inputs[name].CopyFrom(request.inputs[name])
         message += one.SerializeToString()
-    assert_same(decoder.decode(message), example)
+    return message
+
+
+def learned(decoder: RequestDecoder) -> int:
+    return sum(len(layouts) for layouts in decoder._layouts.values())
+
+
+def test_a_message_that_looks_like_an_accepted_one_is_decoded_without_parsing(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoder = RequestDecoder(read_bundle(model.dir), Limits(1 << 20, MAX_EXAMPLES, 8))
+    kinds = [(1, np.int32), (1, np.int64), (3, np.int32)]
+    for batch, dtype in kinds:
+        for write in (pb.PredictRequest.SerializeToString, in_reverse):
+            decoder.decode(write(message_of(random_example(batch, 1, dtype))))
+    assert learned(decoder) == 6
+    nan = message_of(random_example(1, 2))
+    nan.inputs["dense"].data = np.array([0, 1, np.nan, 2], np.float32).tobytes()
+    with pytest.raises(RequestError) as caught:
+        decoder.decode(nan.SerializeToString())
+    assert caught.value.message == 'input "dense" has nan at [0, 2]: finite numbers expected'
+
+    monkeypatch.setattr(decoder, "_parse", None)
+    for batch, dtype in kinds:
+        example = random_example(batch, 2, dtype)
+        for write in (pb.PredictRequest.SerializeToString, in_reverse):
+            decoded = decoder.decode(write(message_of(example)))
+            assert_same(decoded, example)
+            assert decoded.ids.dtype == dtype
+
+
+def test_a_message_with_an_input_twice_is_right_and_not_learned(model: Model) -> None:
+    decoder = RequestDecoder(read_bundle(model.dir), Limits(1 << 20, MAX_EXAMPLES, 8))
+    first, second = random_example(2, 1), random_example(2, 2)
+    twice = message_of(first).SerializeToString() + message_of(second).SerializeToString()
+    for _ in range(2):
+        assert_same(decoder.decode(twice), second)
+    assert learned(decoder) == 0
+
+
+def test_no_more_layouts_are_learned_than_may_be(model: Model) -> None:
+    decoder = RequestDecoder(read_bundle(model.dir), Limits(1 << 20, 200, 8))
+    for batch in range(1, 101):
+        assert_same(decoder.decode(message_of(random_example(batch, 1)).SerializeToString()), random_example(batch, 1))
+    assert learned(decoder) == 64
 
 
 def change(name: str, **fields: object):
