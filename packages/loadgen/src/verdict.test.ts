@@ -12,10 +12,13 @@ describe("judge", () => {
   test.each([
     [{ clientCpuFraction: 0.851 }, "client-bound: the load processes used 85.1 % of their CPU (bound 85 %)"],
     [{ late: 11 }, "11 of 1000 sends were late (bound 1 %)"],
-    [{ dropped: 1 }, "1 of 1000 sends were dropped"],
+    [
+      { dropped: 1 },
+      "1 of 1000 sends were dropped, too many requests were outstanding: the server does not keep up with the rate: lower it",
+    ],
     [
       { errors: { UNAVAILABLE: 1, INTERNAL: 1 }, errorSample: "INTERNAL: oh" },
-      "2 of 1000 requests failed (bound 0.1 %), first: INTERNAL: oh",
+      "2 of 1000 requests failed (bound 0.1 %), first: INTERNAL: oh: put that right",
     ],
     [{ intended: 0, late: 0, errors: {} }, "no request falls into the measured window"],
   ])("%j is not", (change, reason) => {

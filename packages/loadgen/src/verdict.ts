@@ -38,12 +38,12 @@ export function judge(run: {
   }
   if (run.dropped > 0) {
     reasons.push(
-      `${run.dropped} of ${run.intended} sends were dropped, too many requests were outstanding: the server does not keep up with the rate`,
+      `${run.dropped} of ${run.intended} sends were dropped, too many requests were outstanding: the server does not keep up with the rate: lower it`,
     );
   }
   if (failed > run.intended * MAX_ERROR_FRACTION) {
     reasons.push(
-      `${failed} of ${run.intended} requests failed (bound ${percent(MAX_ERROR_FRACTION)}), first: ${run.errorSample ?? "unknown"}`,
+      `${failed} of ${run.intended} requests failed (bound ${percent(MAX_ERROR_FRACTION)}), first: ${run.errorSample ?? "unknown"}: put that right, or lower the load where the server refuses it`,
     );
   }
   return { valid: reasons.length === 0, reasons };

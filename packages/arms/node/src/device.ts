@@ -53,7 +53,7 @@ export class Device {
 
   /** @param options `buckets` must not be empty. */
   static async open(options: DeviceOptions): Promise<Device> {
-    const device = new Device(new Worker(entry, { workerData: options.settings }), options);
+    const device = new Device(new Worker(entry, { workerData: options.settings, name: "device" }), options);
     const ready = new Promise<void>((resolve) => {
       device.#worker.once("message", () => resolve());
     });
