@@ -7,6 +7,7 @@ import { DENSE_INPUTS, DENSE_OUTPUTS, Examples, exportDenseNetwork, type DenseNe
 import { maxDifference } from "../test/open-devices.ts";
 import { PROGRAM_CACHE, TEST_PLUGINS, whatIsMissing } from "../test/test-plugins.ts";
 import { figure, median, type Figure } from "./figures.ts";
+import { jaxPython } from "./jax-python.ts";
 import { JaxNetwork } from "./jax-network.ts";
 import { writeDenseNetworkTable, type DenseNetworkRow } from "./dense-network-table.ts";
 
@@ -66,9 +67,9 @@ async function openCandidates(network: DenseNetwork): Promise<Candidate[]> {
 
 /** JAX on the plugin that PJRT runs here, or else on its own; nothing without a Python that has it. */
 async function openJax(network: DenseNetwork): Promise<JaxNetwork[]> {
-  const python = process.env["DLRM_PYTHON"];
-  if (!python) {
-    console.error("pjrt_b128_vs_jax: not measured, needs DLRM_PYTHON, an interpreter with JAX");
+  const python = jaxPython();
+  if (python === undefined) {
+    console.error("pjrt_b128_vs_jax: not measured, needs a Python with JAX (DLRM_PYTHON)");
     return [];
   }
   const last = String(availableParallelism() - 1);
