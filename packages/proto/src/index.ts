@@ -26,6 +26,7 @@ export {
   HealthCheckRequestSchema,
   HealthCheckResponse_ServingStatus as ServingStatus,
   HealthCheckResponseSchema,
+  HealthListResponseSchema,
 } from "./gen/grpc/health/v1/health_pb.ts";
 export type { HealthCheckRequest, HealthCheckResponse } from "./gen/grpc/health/v1/health_pb.ts";
 export {

@@ -5,6 +5,7 @@ import {
   HealthCheckRequestSchema,
   type HealthCheckResponse,
   HealthCheckResponseSchema,
+  HealthListResponseSchema,
   PredictionService,
   ServingStatus,
 } from "@dlrm/proto";
@@ -31,6 +32,11 @@ export function createHealthService(state: HealthState): ServiceImpl<typeof Heal
         );
       }
       return respond(current());
+    },
+
+    list() {
+      const statuses = Object.fromEntries([...KNOWN_SERVICES].map((service) => [service, respond(current())]));
+      return create(HealthListResponseSchema, { statuses });
     },
 
     async *watch(_request, context) {

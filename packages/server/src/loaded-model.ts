@@ -134,18 +134,21 @@ export class LoadedModel implements ScoringModel {
     // The scores of parts must be joined, and come as a result.
     const isWhole = request.batch <= this.#maxBatchSize;
     const item = this.#place(request, isWhole ? sink : undefined);
-    // The batcher asks no more of a signal than a sink has.
-    const options = { signal: sink as unknown as AbortSignal, deadlineMs: sink.deadlineMs };
-    this.#batcher
-      .submit(item, options)
-      .then(
-        isWhole ? undefined : (scores) => sink.scored(scores as Scores, 0, request.batch, this.version),
-        (error: unknown) => {
-          item.hasFailed = true;
-          this.#abandon(item);
-          sink.failed(this.#translate(error, sink));
-        },
-      );
+    const { deadlineMs } = sink;
+    const enqueued = this.#batcher.enqueue(
+      item,
+      (error, scores) => {
+        if (error === undefined) {
+          if (!isWhole) sink.scored(scores as Scores, 0, request.batch, this.version);
+          return;
+        }
+        item.hasFailed = true;
+        this.#abandon(item);
+        sink.failed(this.#translate(error, sink));
+      },
+      deadlineMs === undefined ? undefined : { deadlineMs },
+    );
+    sink.addEventListener("abort", () => this.#batcher.cancel(enqueued, sink.reason));
   }
 
   /**

@@ -62,9 +62,9 @@ async function untilHealth(port: number, wanted: ServingStatus): Promise<void> {
 }
 
 describe("two frontends", () => {
-  test("score as one does, over every protocol, and are counted together", async () => {
+  test("score as one does, over every protocol, also what is larger than a batch, and are counted together", async () => {
     await using one = await startTestServer(bundle, { frontends: 1 });
-    await using server = await startTestServer(bundle, { frontends: 2, adminPort: 0 });
+    await using server = await startTestServer(bundle, { frontends: 2, adminPort: 0, maxBatchSize: 8 });
     expect(server.frontends).toBe(2);
     let examples = 0;
     for (const [index, makeTransport] of Object.values(TRANSPORTS).entries()) {
@@ -77,17 +77,15 @@ describe("two frontends", () => {
         examples += index + 1;
       }
     }
-    expect(server.stats).toEqual({ answeredRequests: 32, answeredExamples: examples, refusedRequests: {} });
+    const large = inputsOf(exampleRequest(5, 30));
+    expect(await grpcClient(server.port).predict({ inputs: large })).toEqual(
+      await grpcClient(one.port).predict({ inputs: large }),
+    );
+    examples += 30;
+    expect(server.stats).toEqual({ answeredRequests: 33, answeredExamples: examples, refusedRequests: {} });
     const text = await (await fetch(`http://127.0.0.1:${server.adminPort}/metrics`)).text();
     expect(text).toContain(`dlrm_batched_examples_total ${examples}\n`);
-    expect(text).toContain(`dlrm_stage_seconds_count{stage="gather"} 32\n`);
-  });
-
-  test("requests larger than a batch are split and joined", async () => {
-    await using one = await startTestServer(bundle, { frontends: 1 });
-    await using server = await startTestServer(bundle, { frontends: 2, maxBatchSize: 8 });
-    const inputs = inputsOf(exampleRequest(5, 30));
-    expect(await grpcClient(server.port).predict({ inputs })).toEqual(await grpcClient(one.port).predict({ inputs }));
+    expect(text).toContain(`dlrm_stage_seconds_count{stage="gather"} 36\n`);
   });
 
   test("an id that is no row, and more than may wait, are refused as by one frontend", async () => {

@@ -85,6 +85,11 @@ describe("health", () => {
     for (const service of ["", PredictionService.typeName]) {
       expect((await health.check({ service })).status).toBe(SERVING);
     }
+    const { statuses } = await health.list({});
+    expect(Object.entries(statuses).map(([service, { status }]) => [service, status])).toEqual([
+      ["", SERVING],
+      [PredictionService.typeName, SERVING],
+    ]);
 
     const begun = device.hold();
     const inFlight = client.predict({ inputs });

@@ -1,0 +1,194 @@
+/**
+ * `nx run server:bench -- [--only cpu,first,open,frontends] [--repeats 3] [--duration 3] [--server-cpu 0] [--client-cpu 1]`:
+ * what the whole engine costs with `dcnv2-6m` and the simulated accelerator. The server is pinned to one CPU, all its
+ * threads together, and the load generator to another; medians. Writes bench-results/server.json.
+ */
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { parseArgs } from "node:util";
+import { type LoadPoint, loadServer, type Measured } from "./load.ts";
+import { FROM_SOURCE, ROOT, serve, type Served } from "./served.ts";
+
+const { values: flags } = parseArgs({
+  options: {
+    only: { type: "string", default: "cpu,first,open,frontends" },
+    bundle: { type: "string", default: path.join(ROOT, "bench-work/server/dcnv2-6m") },
+    repeats: { type: "string", default: "3" },
+    duration: { type: "string", default: "3" },
+    "open-duration": { type: "string", default: "60" },
+    "server-cpu": { type: "string", default: "0" },
+    "client-cpu": { type: "string", default: "1" },
+    out: { type: "string", default: path.join(ROOT, "bench-results/server.json") },
+  },
+});
+const only = new Set(flags.only.split(","));
+const repeats = Number(flags.repeats);
+const durationS = Number(flags.duration);
+const serverCpu = flags["server-cpu"];
+const clientCpu = flags["client-cpu"];
+const WARMUP_S = 2;
+/** A point whose p99 is above this does not count, milliseconds. */
+const MAX_P99_MS = 20;
+
+/** Callers to try for each request size; callers of one client share connections, as a gRPC channel's do. */
+const CALLERS: Readonly<Record<number, readonly number[]>> = { 1: [64, 128, 192], 16: [8, 16], 128: [1, 2, 4] };
+const CALLERS_PER_CONNECTION = 16;
+
+interface Figure {
+  readonly name: string;
+  readonly value: number;
+  readonly unit: string;
+  readonly samples: readonly number[];
+}
+
+/** Figures that are not measured now stay as they are. */
+const figures = new Map<string, Figure>(
+  (existsSync(flags.out) ? (JSON.parse(readFileSync(flags.out, "utf8")) as Figure[]) : []).map((each) => [
+    each.name,
+    each,
+  ]),
+);
+
+function record(name: string, unit: string, samples: readonly number[]): number {
+  const value = median(samples);
+  figures.set(name, { name, value, unit, samples });
+  console.log(`${name}: ${value.toPrecision(4)} ${unit}`);
+  return value;
+}
+
+function median(samples: readonly number[]): number {
+  const sorted = samples.toSorted((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  return sorted.length % 2 === 1
+    ? (sorted[middle] as number)
+    : ((sorted[middle - 1] as number) + (sorted[middle] as number)) / 2;
+}
+
+function closedLoop(requestSize: number, concurrency: number): LoadPoint {
+  const connections = Math.max(1, Math.ceil(concurrency / CALLERS_PER_CONNECTION));
+  return { requestSize, connections, load: { concurrency } };
+}
+
+async function load(server: Served, point: LoadPoint, cpus = clientCpu, seconds = durationS): Promise<Measured> {
+  const measured = await loadServer(server, point, { cpus, warmupS: WARMUP_S, durationS: seconds });
+  const { examplesPerS, cpuMicros, latency, clientCpuFraction, errors } = measured;
+  console.error(
+    `  B ${point.requestSize} ${JSON.stringify(point.load)}: ${Math.round(examplesPerS)} examples/s, ` +
+      `${cpuMicros.toFixed(1)} µs an example, p50 ${latency.p50Ms.toFixed(2)}, p99 ${latency.p99Ms.toFixed(2)}, ` +
+      `p99.9 ${latency.p999Ms.toFixed(2)} ms, client ${Math.round(clientCpuFraction * 100)} %, ${JSON.stringify(errors)}`,
+  );
+  return measured;
+}
+
+/** CPU an example at the best number of callers with p99 ≤ 20 ms, for each request size. */
+async function measureCpu(server: Served): Promise<void> {
+  for (const [size, callers] of Object.entries(CALLERS)) {
+    let best: { readonly callers: number; readonly runs: readonly Measured[]; readonly cpuMicros: number } | undefined;
+    for (const concurrency of callers) {
+      const runs: Measured[] = [];
+      for (let repeat = 0; repeat < repeats; repeat++) {
+        runs.push(await load(server, closedLoop(Number(size), concurrency)));
+      }
+      const cpuMicros = median(runs.map((run) => run.cpuMicros));
+      const isFast = median(runs.map((run) => run.latency.p99Ms)) <= MAX_P99_MS;
+      if (isFast && (best === undefined || cpuMicros < best.cpuMicros))
+        best = { callers: concurrency, runs, cpuMicros };
+    }
+    if (best === undefined) {
+      console.log(`engine_us_b${size}: no point with p99 ≤ ${MAX_P99_MS} ms`);
+      continue;
+    }
+    const { runs } = best;
+    record(
+      `engine_us_b${size}`,
+      `µs an example (C ${best.callers})`,
+      runs.map((run) => run.cpuMicros),
+    );
+    record(
+      `engine_examples_per_s_b${size}`,
+      "examples/s",
+      runs.map((run) => run.examplesPerS),
+    );
+    record(
+      `engine_p99_ms_b${size}`,
+      "ms",
+      runs.map((run) => run.latency.p99Ms),
+    );
+  }
+}
+
+/** One caller: what a request takes that meets no other, with adaptive batching and with none. */
+async function measureFirst(bundle: string): Promise<void> {
+  for (const batching of ["adaptive", "off"]) {
+    const server = await serve({ bundle, cpus: serverCpu, args: ["--batching", batching] });
+    for (const size of Object.keys(CALLERS)) {
+      const samples: number[] = [];
+      for (let repeat = 0; repeat < repeats; repeat++) {
+        samples.push((await load(server, closedLoop(Number(size), 1))).latency.p50Ms);
+      }
+      record(`c1_p50_ms_${batching}_b${size}`, "ms", samples);
+    }
+    await server.stop();
+  }
+}
+
+/** Tail latency and pauses at 80 % of the throughput of as many callers as p99 ≤ 20 ms allows. */
+async function measureOpen(bundle: string): Promise<void> {
+  const server = await serve({ bundle, cpus: serverCpu, args: [], observesGc: true });
+  const peak = await load(server, closedLoop(1, 128));
+  await server.gcPausesMs();
+  const point: LoadPoint = { requestSize: 1, connections: 8, load: { ratePerS: 0.8 * peak.requestsPerS } };
+  const { latency, errors } = await load(server, point, clientCpu, Number(flags["open-duration"]));
+  const pauses = await server.gcPausesMs();
+  await server.stop();
+  record("open_p50_ms", "ms", [latency.p50Ms]);
+  record("open_p999_ms", "ms", [latency.p999Ms]);
+  record("open_p999_over_p50", "ratio", [latency.p999Ms / latency.p50Ms]);
+  record("open_errors", "requests", [Object.values(errors).reduce((sum, count) => sum + count, 0)]);
+  record("gc_pause_max_ms", "ms", [Math.max(0, ...pauses)]);
+  record("gc_pauses", "pauses", [pauses.length]);
+}
+
+/** Two frontends beside one, on two CPUs; the client is on the same two unless told otherwise. */
+async function measureFrontends(bundle: string): Promise<void> {
+  const cpus = [...new Set([serverCpu, clientCpu])].join(",");
+  const rates = new Map<number, number[]>([1, 2].map((count) => [count, []]));
+  const clients: number[] = [];
+  for (let repeat = 0; repeat < repeats; repeat++) {
+    for (const [count, samples] of rates) {
+      const server = await serve({ bundle, cpus, args: ["--frontends", String(count)] });
+      const { examplesPerS, clientCpuFraction } = await load(server, closedLoop(1, 256), cpus);
+      samples.push(examplesPerS);
+      if (count === 2) clients.push(clientCpuFraction);
+      await server.stop();
+    }
+  }
+  const [one, two] = [rates.get(1), rates.get(2)] as [number[], number[]];
+  record("frontends_1_examples_per_s", "examples/s", one);
+  record("frontends_2_examples_per_s", "examples/s", two);
+  record(
+    "frontends_speedup",
+    "ratio",
+    two.map((rate, repeat) => rate / (one[repeat] as number)),
+  );
+  record("frontends_2_client_cpu", "of the two CPUs", clients);
+}
+
+if (!existsSync(flags.bundle)) {
+  mkdirSync(path.dirname(flags.bundle), { recursive: true });
+  const cli = path.join(ROOT, "packages/model/src/cli.ts");
+  spawnSync(process.execPath, [...FROM_SOURCE, cli, "export", "--preset", "dcnv2-6m", "--out", flags.bundle], {
+    stdio: "inherit",
+  });
+}
+if (only.has("cpu")) {
+  const server = await serve({ bundle: flags.bundle, cpus: serverCpu, args: [] });
+  await measureCpu(server);
+  await server.stop();
+}
+if (only.has("first")) await measureFirst(flags.bundle);
+if (only.has("open")) await measureOpen(flags.bundle);
+if (only.has("frontends")) await measureFrontends(flags.bundle);
+mkdirSync(path.dirname(flags.out), { recursive: true });
+writeFileSync(flags.out, `${JSON.stringify([...figures.values()], undefined, 2)}\n`);

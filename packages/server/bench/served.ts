@@ -1,0 +1,90 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { readdirSync, readFileSync } from "node:fs";
+import path from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+
+export const ROOT: string = path.resolve(fileURLToPath(import.meta.url), "../../../..");
+export const FROM_SOURCE: readonly string[] = ["--conditions=@dlrm/source", "--no-warnings"];
+
+/** Longest that a server may load its model, milliseconds. */
+const START_TIMEOUT_MS = 120_000;
+const POLL_MS = 20;
+
+/** A `dlrm-serve` under measurement, pinned to CPUs. */
+export interface Served {
+  readonly port: number;
+  readonly adminPort: number | undefined;
+  readonly pid: number;
+  /** CPU time of all threads that it has now, nanoseconds. */
+  cpuNs(): number;
+  /** Garbage collections since the last call, milliseconds each; only with `observesGc`. */
+  gcPausesMs(): Promise<readonly number[]>;
+  stop(): Promise<void>;
+}
+
+export interface ServeOptions {
+  readonly bundle: string;
+  readonly cpus: string;
+  readonly args: readonly string[];
+  readonly observesGc?: boolean;
+}
+
+export async function serve({ bundle, cpus, args, observesGc = false }: ServeOptions): Promise<Served> {
+  const observer = fileURLToPath(new URL("gc-child.ts", import.meta.url));
+  const cli = path.join(ROOT, "packages/server/src/cli.ts");
+  const node = [process.execPath, ...FROM_SOURCE, ...(observesGc ? ["--import", observer] : []), cli];
+  const child = spawn(
+    "taskset",
+    ["-c", cpus, ...node, "--bundle", bundle, "--port", "0", "--device", "simulated", ...args],
+    { stdio: ["ignore", "ignore", "pipe"] },
+  );
+  let log = "";
+  child.stderr.on("data", (chunk: Buffer) => {
+    log += chunk.toString();
+  });
+  const startedAt = performance.now();
+  while (!log.includes('"msg":"serving"')) {
+    if (child.exitCode !== null || performance.now() - startedAt > START_TIMEOUT_MS) {
+      child.kill("SIGKILL");
+      throw new Error(`the server did not start:\n${log}`);
+    }
+    await sleep(POLL_MS);
+  }
+  const [, port] = /"port":(\d+)/u.exec(log) as RegExpExecArray;
+  const adminPort = /"adminPort":(\d+)/u.exec(log)?.[1];
+  const pid = child.pid as number;
+  return {
+    port: Number(port),
+    adminPort: adminPort === undefined ? undefined : Number(adminPort),
+    pid,
+    cpuNs: () => threadNs(pid),
+    async gcPausesMs() {
+      const before = log.length;
+      child.kill("SIGUSR2");
+      while (!/GC (\[.*\])\n/u.test(log.slice(before))) await sleep(POLL_MS);
+      return JSON.parse((/GC (\[.*\])\n/u.exec(log.slice(before)) as RegExpExecArray)[1] as string) as number[];
+    },
+    stop: () => stop(child),
+  };
+}
+
+async function stop(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null) return;
+  const closed = once(child, "close");
+  child.kill("SIGTERM");
+  await closed;
+}
+
+function threadNs(pid: number): number {
+  let sum = 0;
+  for (const thread of readdirSync(`/proc/${pid}/task`)) {
+    try {
+      sum += Number(readFileSync(`/proc/${pid}/task/${thread}/schedstat`, "utf8").split(" ")[0]);
+    } catch {
+      // It has ended meanwhile.
+    }
+  }
+  return sum;
+}
