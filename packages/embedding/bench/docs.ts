@@ -35,8 +35,9 @@ function figuresText(results: ResultsFile): string {
     const missed = result !== undefined && !reaches(aim, result.value) ? " (missed)" : "";
     return `| ${aim.what} (\`${name}\`) | ${value}${missed} | ${spread} | ${aimText(aim)} |`;
   });
-  return `Measured on ${environment["cpus"]} cores of an ${environment["cpu"]} with ${environment["memory"]}, ${environment["node"]}, kernel \`${environment["native"]}\`, NumPy
-${environment["numpy"]}: 26 tables of 6.2 million rows × 128 float32 (3.2 GB), 214 random rows an example. ${environment["settings"]}; figures are medians.
+  const { cpus, cpu, memory, node, native, numpy, settings } = environment;
+  return `Measured on ${cpus} cores of an ${cpu} with ${memory}; Node ${node}, kernel \`${native}\`, NumPy ${numpy}. 26 tables, at most
+${settings}; 214 random rows an example. Figures are medians.
 
 <picture>
   <source media="(prefers-color-scheme: dark)" srcset="docs/gather.dark.svg">
