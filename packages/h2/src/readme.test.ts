@@ -50,17 +50,27 @@ test("the README's client talks to the README's server, which drains when it is 
   expect(await once(child, "exit")).toEqual([0, null]);
 });
 
-test("the README's Connect service answers gRPC clients", async () => {
-  const code = example("connect")
-    .replace(
-      'import { EchoService } from "./gen/echo_pb.ts";',
-      'import { Echo as EchoService } from "./test/echo-service.ts";',
-    )
-    .replace("{ echo: (request) => ({ text: request.text }) }", "{ unary: (request) => ({ value: request.value }) }");
+/** With the service of the tests in the place of a generated one. */
+const withEcho = (code: string): string =>
+  code.replace(
+    'import { EchoService } from "./gen/echo_pb.ts";',
+    'import { Echo as EchoService } from "./test/echo-service.ts";',
+  );
+
+test("the README's Connect client calls the README's Connect service, which answers other gRPC clients too", async () => {
+  const code = withEcho(example("connect")).replace(
+    "{ echo: (request) => ({ text: request.text }) }",
+    "{ unary: (request) => ({ value: request.value }) }",
+  );
   const { port } = await serve(code);
   const client = createClient(
     Echo,
     createGrpcTransport({ baseUrl: `http://127.0.0.1:${port}` }),
   ) as unknown as EchoClient;
   expect((await client.unary({ value: "hello" })).value).toBe("hello");
+  const caller = withEcho(example("connect-client"))
+    .replace("127.0.0.1:8080", `127.0.0.1:${port}`)
+    .replace('client.echo({ text: "hello" })).text', 'client.unary({ value: "hello" })).value');
+  const { stdout } = await promisify(execFile)(process.execPath, [...nodeFlags, "-e", caller], { cwd: packageDir });
+  expect(stdout).toBe("hello\n");
 });

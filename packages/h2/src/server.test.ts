@@ -97,6 +97,31 @@ test("TLS: ALPN chooses, and our client and node:http2 are both served", async (
   expect(body.equals(big)).toBe(true);
 });
 
+test("TLS with client certificates: the handler is reached with one, and nothing is without", async () => {
+  const ours = selfSigned();
+  const client = selfSigned();
+  let requests = 0;
+  const { server, port } = await start({
+    tls: { ...ours, requestCert: true, rejectUnauthorized: true, ca: client.cert },
+    onRequest: () => {
+      requests += 1;
+      return echo;
+    },
+  });
+  const known = await connect({ host: "localhost", port, tls: { ca: ours.cert, ...client } });
+  await known.ping();
+  const body = await new Promise<Buffer>((resolve) =>
+    known.request(post, Buffer.from("known"), { body: "whole", onBody: (_, whole) => resolve(whole) }),
+  );
+  expect(body.toString()).toBe("known");
+  const closed = Promise.withResolvers<void>();
+  // In TLS 1.3 a client hears of its refusal after it has connected.
+  const unknown = await connect({ host: "localhost", port, tls: { ca: ours.cert }, onClose: () => closed.resolve() });
+  unknown.request(post, Buffer.from("unknown"), { body: "whole" });
+  await closed.promise;
+  expect([requests, server.openConnections]).toEqual([1, 1]);
+});
+
 test("a preface that comes octet by octet is recognised", async () => {
   const { port } = await start();
   const socket = net.connect({ port, host: "127.0.0.1", noDelay: true });
