@@ -49,7 +49,9 @@ describe.skipIf(machine.taskset === undefined)("checkPinning (needs taskset)", (
     const elsewhere = checkPinning(started.pid as number, [cpu + 1]);
     expect(elsewhere.strays).toHaveLength(elsewhere.threads);
     expect(elsewhere.strays[0]).toMatch(new RegExp(`^thread \\d+ of process ${started.pid} may run on ${cpu}$`));
+    const exited = once(started, "exit");
     started.stdin?.end();
+    await exited;
   });
 });
 

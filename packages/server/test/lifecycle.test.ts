@@ -173,6 +173,9 @@ describe("start", () => {
         'batching must be one of off, window, adaptive, got "sometimes"; ' +
         "maxBatchSize must be an integer from 1 to 2147483647, got 0",
     );
+    expect(await code({ batching: "off", frontends: 2 })).toBe(
+      'invalid_options: frontends must be 1 with batching "off", got 2: several fill common batches',
+    );
     expect(await code({ maxBatchSize: 65, maxEnqueuedExamples: 5 })).toBe(
       "invalid_options: maxBatchSize (--max-batch-size) is 65, over the bundle's largest bucket, 64; " +
         "maxEnqueuedExamples (--max-enqueued-examples) is 5, so that a request of maxExamplesPerRequest " +
