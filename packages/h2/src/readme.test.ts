@@ -39,12 +39,13 @@ async function serve(code: string): Promise<{ port: string; child: ChildProcess 
 test("the README's client talks to the README's server, which drains when it is told to end", async () => {
   const { port, child } = await serve(example("server"));
   const run = promisify(execFile);
-  const { stdout } = await run(
+  const { stdout, stderr } = await run(
     process.execPath,
     [...nodeFlags, "-e", example("client").replace("port: 8080", `port: ${port}`)],
     { cwd: packageDir },
   );
   expect(stdout).toBe("200 hello\n");
+  expect(stderr).toBe("");
   expect(await (await fetch(`http://127.0.0.1:${port}/`)).text()).toBe("hello, HTTP/1.1\n");
   child.kill("SIGTERM");
   expect(await once(child, "exit")).toEqual([0, null]);

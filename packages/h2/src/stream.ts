@@ -259,8 +259,9 @@ export class Http2Stream {
   /** @internal Ends the stream without a word to the peer, and tells the handler. */
   abort(errorCode: number): void {
     if (this.closed) return;
+    const finished = this.localEnded && this.remoteEnded;
     this.close();
-    this.handler.onReset?.(this, errorCode);
+    if (!finished) this.handler.onReset?.(this, errorCode);
   }
 
   /** @internal Ends the stream without a word to anyone. */

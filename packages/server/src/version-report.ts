@@ -4,6 +4,7 @@ import path from "node:path";
 import { openDevice } from "@dlrm/accelerator";
 import { openEmbeddingStore } from "@dlrm/embedding";
 import { exportBundle, type ModelSpec } from "@dlrm/model";
+import { deviceAvailability } from "./device-availability.ts";
 
 /** The smallest model that takes the whole way: what is reported has been tried, not looked up. */
 const PROBE: ModelSpec = {
@@ -22,6 +23,11 @@ async function packageVersion(): Promise<string> {
   return manifest.version;
 }
 
+async function pjrtLine(): Promise<string> {
+  const found = await deviceAvailability("pjrt");
+  return found.available ? "available" : `not available: ${found.missing.split("\n")[0]}`;
+}
+
 /** What `dlrm-serve --version` prints: versions, the gather kernel and the devices of this machine, a line each. */
 export async function versionReport(): Promise<string> {
   const lines = [`dlrm-serve ${await packageVersion()}`, `node ${process.version}`];
@@ -32,6 +38,7 @@ export async function versionReport(): Promise<string> {
       `gather kernel: ${await kernelLine(bundle.paths.tables)}`,
       `device onnxruntime: ${await onnxRuntimeLine(bundle.paths.onnx)}`,
       "device simulated: available",
+      `device pjrt: ${await pjrtLine()}`,
     );
   } finally {
     await rm(dir, { recursive: true, force: true });

@@ -392,6 +392,7 @@ describe("dlrm-serve", () => {
     expect(serving.lines[2]).toMatch(/^gather kernel: (?:native|[\w ]+ \(not native: .+\))/u);
     expect(serving.lines[3]).toMatch(/^device onnxruntime: available, onnxruntime \d/u);
     expect(serving.lines[4]).toBe("device simulated: available");
+    expect(serving.lines[5]).toMatch(/^device pjrt: (?:available|not available: .+)$/u);
   });
 
   test.each([
