@@ -3,6 +3,8 @@ import { parseArgs } from "node:util";
 import { NodeServer, type NodeServerOptions } from "./node-server.ts";
 
 const DRAIN_TIMEOUT_MS = 10_000;
+/** For what is left after the drain: the device. */
+const END_TIMEOUT_MS = 2000;
 
 function log(line: string): void {
   process.stderr.write(`${line}\n`);
@@ -65,6 +67,10 @@ try {
     log(`serving ${options.bundle} on ${options.host}:${server.port}`);
     const signal = await Promise.race([stopped, server.failed]);
     log(`${signal}: draining`);
+    setTimeout(() => {
+      log("error: what was in did not end in time");
+      process.exit(1);
+    }, DRAIN_TIMEOUT_MS + END_TIMEOUT_MS).unref();
     await server.drain(DRAIN_TIMEOUT_MS);
   }
   process.exit(0);

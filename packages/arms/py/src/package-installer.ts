@@ -51,7 +51,7 @@ async function findUv(installation: PackageInstallation): Promise<string | undef
   try {
     const pip = ["-I", "-m", "pip", "--disable-pip-version-check", "--no-input"];
     const onLine = (line: string): void => {
-      if (/index-url|find-links|no-index/u.test(line)) hasOwnIndex = true;
+      if (/index-url|no-index/u.test(line)) hasOwnIndex = true;
     };
     await runTool({
       name: "pip config",

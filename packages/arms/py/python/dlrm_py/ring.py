@@ -146,6 +146,7 @@ class RingFrontend:
         self._opened = 0
         self._appended = 0
         self._lock = threading.Lock()
+        self._barrier = threading.Lock()
 
     def open(self) -> Lane:
         with self._lock:
@@ -158,14 +159,15 @@ class RingFrontend:
     def append(self, slot: int, batch: int, bucket: int) -> None:
         """Has a slot run; its bell says when it has."""
         mapping = self._mapping
-        # Also what orders these writes on CPUs that would not: a lock that is left and taken again is a full barrier.
+        # One section: an entry that another thread could write over before it is counted would be lost.
         with self._lock:
             at = self._appended % mapping.shape.slots * _ENTRY_WORDS
             mapping.entries[at] = slot
             mapping.entries[at + 1] = batch
             mapping.entries[at + 2] = bucket
-        with self._lock:
-            self._appended += 1
+            # What orders these writes on CPUs that would not: a lock that is taken and left is a barrier.
+            with self._barrier:
+                self._appended += 1
             mapping.appended[0] = self._appended
         os.eventfd_write(self._owner_bell, 1)
 

@@ -76,6 +76,32 @@ def fill(lane, batch: int, value: int) -> np.ndarray:
     return 2 * value + 12000 * np.arange(batch, dtype=np.float32)
 
 
+class InterruptedLock:
+    """A lock, after each release of which another thread has its turn."""
+
+    def __init__(self, turns: list) -> None:
+        self._lock = threading.Lock()
+        self._turns = turns
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+        if self._turns:
+            self._turns.pop()()
+
+
+def test_threads_that_append_at_once_lose_no_entry(pairs: list[Pair]) -> None:
+    ring = pairs[0]
+    # Another thread appends as soon as the first one leaves a critical section.
+    ring.frontend._lock = InterruptedLock([lambda: ring.frontend.append(1, 2, 2)])
+    ring.frontend.append(0, 1, 1)
+    assert ring.owner.take() == Entry(0, 1, 1)
+    assert ring.owner.take() == Entry(1, 2, 2)
+    assert ring.owner.take() is None
+
+
 def test_entries_come_in_order_and_the_ring_goes_round(pairs: list[Pair]) -> None:
     ring = pairs[0]
     for turn in range(10):
