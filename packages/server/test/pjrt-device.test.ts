@@ -1,4 +1,4 @@
-import { existsSync } from "node:fs";
+import { existsSync, readdirSync } from "node:fs";
 import path from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { exampleRequest, expectReferenceScores, inputsOf, scoresOf } from "./example-requests.ts";
@@ -9,6 +9,10 @@ const PLUGIN = path.join(
   "../../../node_modules/.cache/dlrm-pjrt/lammps-jax-pjrt-cpu-0.11.2/lammps_jax_pjrt_cpu/pjrt_c_api_cpu_plugin.so",
 );
 const missing = existsSync(PLUGIN) ? "" : " (skipped: needs node packages/accelerator/native/fetch-test-plugins.mts)";
+/** Without a C++ compiler there is none, and that is what is told. */
+const hasBinding = readdirSync(path.join(import.meta.dirname, "../../accelerator/native")).some((file) =>
+  file.endsWith(".node"),
+);
 
 let bundle: TemporaryBundle;
 beforeAll(async () => {
@@ -34,8 +38,7 @@ test.skipIf(missing !== "")(`with XLA's CPU plugin a server gives the reference'
 test("a plugin that is not there is told of when the server starts", async () => {
   await expect(startTestServer(bundle, { device: "pjrt:/no/such/plugin.so" })).rejects.toMatchObject({
     code: "startup_failed",
-    // Without a C++ compiler there is no binding to open it with.
-    message: expect.stringMatching(/plugin|no C\+\+ compiler|binding/) as unknown,
+    message: expect.stringContaining(hasBinding ? "/no/such/plugin.so" : "needs its native binding") as unknown,
   });
   await expect(startTestServer(bundle, { device: "pjrt:" as never })).rejects.toMatchObject({
     code: "invalid_options",
