@@ -1,32 +1,10 @@
-import type { Arm, ArmAvailability, ArmCommand, ArmLaunchOptions, Platform } from "@dlrm/arm-contract";
-import { deviceAvailability, platformDevice, serveCommandLine } from "@dlrm/server";
+import type { Arm } from "@dlrm/arm-contract";
+import { engineArm } from "@dlrm/arm-engine";
 
 /** The engine with a batching window of 1 ms, as the reference's `xse-batch`. */
-export const arm: Arm = {
+export const arm: Arm = engineArm({
   name: "engine-batch",
   title: "Engine: batches of up to 1 ms and 4096 examples",
-  family: "engine",
-  platforms: ["cpu", "cuda", "tpu", "sim"],
-
-  async availability(platform: Platform, device?: string): Promise<ArmAvailability> {
-    return await deviceAvailability(platformDevice(platform, device));
-  },
-
-  async prepare(): Promise<void> {
-    // The server is there, and its bundle is the bench's to make.
-  },
-
-  command(options: ArmLaunchOptions): ArmCommand {
-    const { file, args } = serveCommandLine({
-      bundle: options.bundleDir,
-      host: options.host,
-      port: options.port,
-      device: platformDevice(options.platform, options.device),
-      deviceThreads: options.numThreads,
-      batching: "window",
-      batchTimeoutMicros: 1000,
-      maxBatchSize: options.maxBatchSize,
-    });
-    return { file, args, env: {} };
-  },
-};
+  batching: "window",
+  batchTimeoutMicros: 1000,
+});

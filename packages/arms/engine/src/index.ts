@@ -1,1 +1,3 @@
 export { arm } from "./arm.ts";
+export { engineArm } from "./engine-arm.ts";
+export type { EngineArmOptions } from "./engine-arm.ts";
