@@ -9,9 +9,16 @@ import { pjrtDeviceParts } from "./pjrt-device.ts";
 import { ServerError } from "./server-error.ts";
 import { isPjrtDevice, type LimitOptions, type ResolvedOptions } from "./server-options.ts";
 
+/** What the files of a model say, before anything large is read. */
+export interface ModelDescription {
+  readonly bundle: Bundle;
+  readonly limits: ServerLimits;
+  /** Batch sizes of the device, ascending; the last holds `limits.maxBatchSize`. */
+  readonly buckets: readonly number[];
+}
+
 export interface OpenModelOptions {
   readonly options: ResolvedOptions;
-  readonly limits: LimitOptions;
   readonly logger: Logger;
   readonly signal: AbortSignal | undefined;
   /** The device is gone: nothing can be scored until `onDeviceReopened`, which comes only if `isForGood` is false. */
@@ -20,27 +27,28 @@ export interface OpenModelOptions {
 }
 
 /** What a process has of a model once, however many threads score with it. */
-export interface ModelHost {
-  readonly bundle: Bundle;
-  readonly limits: ServerLimits;
-  /** Batch sizes of the device, ascending; the last holds `limits.maxBatchSize`. */
-  readonly buckets: readonly number[];
+export interface ModelHost extends ModelDescription {
   readonly store: EmbeddingStore;
   readonly device: Device;
 }
 
-/** Opens the bundle in `options.bundle`, its tables and the device. If that fails, nothing is left behind. */
-export async function openModelHost(load: OpenModelOptions): Promise<ModelHost> {
-  const bundle = await readBundle(load.options.bundle);
-  const limits = resolveLimits(load.limits, planModel(bundle.spec), bundle.buckets);
-  const buckets = bucketsUpTo(bundle.buckets, limits.maxBatchSize);
+/** Reads what is in the bundle, and what the limits are for it. */
+export async function describeBundle(dir: string, options: LimitOptions): Promise<ModelDescription> {
+  const bundle = await readBundle(dir);
+  const limits = resolveLimits(options, planModel(bundle.spec), bundle.buckets);
+  return { bundle, limits, buckets: bucketsUpTo(bundle.buckets, limits.maxBatchSize) };
+}
+
+/** Opens a model's tables and its device. If that fails, nothing is left behind. */
+export async function openModelHost(description: ModelDescription, load: OpenModelOptions): Promise<ModelHost> {
+  const { bundle, buckets } = description;
   const store = await openEmbeddingStore(
     { safetensors: bundle.paths.tables },
     { signal: load.signal, onProgress: progressLogger(load.logger, "loading tables (bytes)") },
   );
   try {
     const device = await openModelDevice(bundle, buckets, load);
-    return { bundle, limits, buckets, store, device };
+    return { ...description, store, device };
   } catch (error) {
     store.close();
     throw error;

@@ -50,6 +50,7 @@ export async function runServeCommand(args: readonly string[]): Promise<number> 
 async function serve(command: Command, flags: Flags, logger: Logger): Promise<number> {
   let server: RunningServer | undefined;
   let exitCode = 0;
+  let isListening = false;
   let stop: () => void = () => {};
   const stopped = new Promise<void>((resolve) => {
     stop = resolve;
@@ -87,7 +88,15 @@ async function serve(command: Command, flags: Flags, logger: Logger): Promise<nu
   process.on("uncaughtException", onUncaught).on("unhandledRejection", onRejection);
   try {
     const { logLevel: _logLevel, version: _version, ...options } = flags;
-    server = await startServer({ ...options, logger, signal: starting.signal, onFatal: () => end(EXIT_FAILURE) });
+    server = await startServer({
+      ...options,
+      logger,
+      signal: starting.signal,
+      onListening: () => {
+        isListening = true;
+      },
+      onFatal: () => end(EXIT_FAILURE),
+    });
     await stopped;
     const { unfinishedRequests } = await server.drain();
     if (unfinishedRequests > 0) {
@@ -97,8 +106,11 @@ async function serve(command: Command, flags: Flags, logger: Logger): Promise<nu
   } catch (error) {
     if (starting.signal.aborted) return exitCode;
     if (error instanceof ServerError && error.code === "invalid_options") return usageError(command, error.message);
-    logger.fatal({ err: error }, "the server could not start");
-    process.stderr.write(`error: ${error instanceof Error ? error.message : String(error)}\n`);
+    const reason = error instanceof Error ? error.message : String(error);
+    // Once there are log lines, this is one of them.
+    if (isListening) logger.fatal({ reason }, "the server could not start");
+    else process.stderr.write(`error: ${reason}\n`);
+    logger.debug({ err: error }, "why the server could not start");
     return EXIT_FAILURE;
   } finally {
     process.off("SIGTERM", onSignal).off("SIGINT", onSignal);

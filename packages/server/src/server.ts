@@ -2,7 +2,7 @@ import { type Logger, pino } from "pino";
 import { AdminServer, type AdminSnapshot } from "./admin-server.ts";
 import { HealthState, type Phase } from "./health-state.ts";
 import { LocalFrontend } from "./local-frontend.ts";
-import { closeModelHost, type ModelHost, openModelHost } from "./model-host.ts";
+import { closeModelHost, describeBundle, type ModelHost, openModelHost } from "./model-host.ts";
 import type { ServerLimits } from "./model-metadata.ts";
 import type { ServerStats } from "./server-counters.ts";
 import { ServerError } from "./server-error.ts";
@@ -104,7 +104,9 @@ class Server implements RunningServer {
   }
 
   async start(options: ServerOptions): Promise<void> {
-    const { host, port, adminPort } = this.#options;
+    const { bundle: dir, host, port, adminPort } = this.#options;
+    // Nobody is told of a server that cannot serve.
+    const description = await describeBundle(dir, options);
     if (adminPort !== undefined) this.#adminPort = await this.#admin?.listen(host, adminPort);
     this.#port = await this.#listen(host, port);
     this.#logger.info(
@@ -113,9 +115,8 @@ class Server implements RunningServer {
     );
     options.onListening?.(this.#port);
     const startedAt = performance.now();
-    const model = await openModelHost({
+    const model = await openModelHost(description, {
       options: this.#options,
-      limits: options,
       logger: this.#logger,
       signal: options.signal,
       onDeviceLost: (error, isForGood) => this.#deviceLost(error, isForGood),
