@@ -29,7 +29,8 @@ describe("renderPage", () => {
   });
 });
 
-const missing = CHROMIUM === undefined ? " (skipped: no chromium, chromium-browser or google-chrome on the PATH)" : "";
+const missing =
+  CHROMIUM === undefined ? " (skipped: no Chromium on the PATH, and none packaged for this platform)" : "";
 
 describe.skipIf(CHROMIUM === undefined)(`the page in Chromium${missing}`, { timeout: 120_000 }, () => {
   let folder: string;
@@ -40,7 +41,7 @@ describe.skipIf(CHROMIUM === undefined)(`the page in Chromium${missing}`, { time
     folder = mkdtempSync(path.join(tmpdir(), "report-page-"));
     writeFileSync(path.join(folder, "report.html"), renderPage(realisticSummary()));
     browser = await chromium.launch({
-      executablePath: CHROMIUM ?? "",
+      ...CHROMIUM,
       args: [
         "--no-sandbox",
         "--disable-gpu",
