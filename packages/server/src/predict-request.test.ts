@@ -72,6 +72,22 @@ describe("decodePredictRequest", () => {
     expect(decodePredictRequest(shifted, resolve).request).toEqual(expected);
   });
 
+  test("takes the last of several entries of one input, whatever the others were", () => {
+    const only = (dense: object): Uint8Array =>
+      toBinary(PredictRequestSchema, create(PredictRequestSchema, { inputs: { dense } }));
+    const wrong = only({ dataType: DataType.INT64, shape: [9n], data: new Uint8Array(3) });
+    const other = only({ dataType: DataType.FLOAT32, shape: [2n, 2n], data: bytes(Float32Array.of(5, 6, 7, 8)) });
+    const message = toBinary(PredictRequestSchema, valid);
+    const decode = (...pieces: Uint8Array[]): unknown =>
+      outcome(() => decodePredictRequest(Buffer.concat(pieces), resolve));
+    expect(decode(wrong, wrong, message)).toEqual(expected);
+    expect(decode(message, other)).toEqual({ ...expected, dense: Float32Array.of(5, 6, 7, 8) });
+    expect(decode(other, message, wrong)).toBe("invalid_argument");
+    // It must be well-formed all the same.
+    const cutOff = Buffer.from("1204120212ff", "hex");
+    expect(decode(cutOff, message)).toBe("invalid_argument");
+  });
+
   test("agrees with protobuf's own decoder on every message, valid or not", () => {
     const tensor = fc.record({
       dataType: fc.constantFrom(DataType.FLOAT32, DataType.INT32, DataType.INT64, DataType.BOOL),

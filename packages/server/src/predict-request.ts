@@ -75,8 +75,11 @@ export function decodePredictRequest<Model extends DecodableModel>(
   const model = resolve(modelName, version);
   const collector = new InputCollector(model.plan, model.maxExamplesPerRequest);
   const { inputs } = model.plan;
+  // Fewer entries with one of them twice leave an input out, and are refused either way.
+  const superseded = entries.length > 2 * inputs.length ? supersededEntries(reader, entries, collector) : undefined;
   let expected = 0;
   for (let index = 0; index < entries.length; index += 2) {
+    if (superseded?.has(index) === true) continue;
     reader.position = entries[index] as number;
     // Callers mostly write inputs in the model's order: then a name is compared, not decoded and looked up.
     expected = readEntry(reader, entries[index + 1] as number, collector, inputs[expected]) + 1;
@@ -134,12 +137,27 @@ function exactNumber(value: bigint): Dimension {
   return Number.isSafeInteger(number) ? number : value;
 }
 
-/** Reads the entry of one input, probably `expected`; returns the input's position in the plan. */
+/** Entries behind which another one of the same input comes: of entries with one key the last one counts. */
+function supersededEntries(reader: WireReader, entries: readonly number[], collector: InputCollector): Set<number> {
+  const superseded = new Set<number>();
+  const lastOf = new Map<number, number>();
+  for (let index = 0; index < entries.length; index += 2) {
+    reader.position = entries[index] as number;
+    const input = readEntry(reader, entries[index + 1] as number, collector, undefined, false);
+    const earlier = lastOf.get(input);
+    if (earlier !== undefined) superseded.add(earlier);
+    lastOf.set(input, index);
+  }
+  return superseded;
+}
+
+/** Reads the entry of one input, probably `expected`, and adds what it counts for; returns the input's position in the plan. */
 function readEntry(
   reader: WireReader,
   end: number,
   collector: InputCollector,
   expected: InputPlan | undefined,
+  counts = true,
 ): number {
   let input: InputPlan | undefined;
   let dataType = 0;
@@ -171,7 +189,7 @@ function readEntry(
     } else reader.skip(end);
   }
   input ??= collector.input("");
-  collector.add(input, dataType, dimensions, reader.bytes, dataStart, dataEnd);
+  if (counts) collector.add(input, dataType, dimensions, reader.bytes, dataStart, dataEnd);
   return input.index;
 }
 
