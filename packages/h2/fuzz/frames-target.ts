@@ -199,7 +199,9 @@ function run(peer: MemoryPeer<Http2Connection>, reads: readonly Buffer[]): void 
     assert.ok(connection.queuedBytes <= connection.limits.maxQueuedBytes + 75_000);
   }
   connection.destroy();
-  assert.deepEqual([connection.openStreams, connection.bufferedBytes, connection.queuedBytes], [0, 0, 0]);
+  assert.equal(connection.openStreams, 0);
+  assert.equal(connection.bufferedBytes, 0);
+  assert.equal(connection.queuedBytes, 0);
 }
 
 /**

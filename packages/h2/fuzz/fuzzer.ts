@@ -4,6 +4,8 @@ import { Random } from "./random.ts";
 export interface FuzzTarget {
   readonly name: string;
   make(random: Random): Buffer;
+  /** Changes that keep the input's structure, every other time instead of those that do not know it. */
+  mutate?(random: Random, input: Buffer, other: Buffer): Buffer;
   /** Throws if a promise is broken; else what happened, in short. */
   check(input: Buffer, cuts: Random): string;
 }
@@ -75,7 +77,13 @@ export async function fuzz(
     if (inputs % 256 === 0) await new Promise(setImmediate);
     if (inputs % 10_000 === 0 && options.onProgress?.(inputs, corpus.length) === false) break;
     const base = pool.length > 0 && random.once(2) ? random.pick(pool) : target.make(random);
-    check(random.once(6) ? base : mutate(random, base, pool.length > 0 ? random.pick(pool) : base), inputs);
+    const other = pool.length > 0 ? random.pick(pool) : base;
+    check(random.once(6) ? base : change(target, random, base, other), inputs);
   }
   return { inputs, outcomes, corpus };
+}
+
+function change(target: FuzzTarget, random: Random, input: Buffer, other: Buffer): Buffer {
+  const keepsStructure = random.once(2);
+  return (keepsStructure ? target.mutate?.(random, input, other) : undefined) ?? mutate(random, input, other);
 }
