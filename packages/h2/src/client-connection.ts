@@ -1,8 +1,9 @@
 import type { Duplex } from "node:stream";
 import { Http2Connection, type ConnectionEvents, type ConnectionOptions } from "./connection.ts";
+import { writePing } from "./frame-writer.ts";
 import type { HeaderBlock } from "./header-block.ts";
 import { contentLength, responseHeaderProblem, trailerProblem } from "./header-rules.ts";
-import { Http2Error } from "./http2-error.ts";
+import { connectionError } from "./http2-error.ts";
 import { CLIENT_PREFACE, ErrorCode, LARGEST_STREAM_ID, Setting } from "./protocol.ts";
 import { Http2Stream, type StreamHandler } from "./stream.ts";
 
@@ -20,6 +21,7 @@ const STREAMS_BEFORE_SETTINGS = 100;
 export class Http2ClientConnection extends Http2Connection {
   private readonly clientEvents: ClientConnectionEvents;
   private roomWanted = false;
+  private draining = false;
   /** The server has said how many streams it allows. */
   private limitKnown = false;
   private readonly pings = new Map<string, (lost: boolean) => void>();
@@ -28,9 +30,9 @@ export class Http2ClientConnection extends Http2Connection {
   constructor(socket: Duplex, events: ClientConnectionEvents = {}, options: ConnectionOptions = {}) {
     super(socket, events, options);
     this.clientEvents = events;
-    this.peerMaxConcurrentStreams = STREAMS_BEFORE_SETTINGS;
+    this.peer.maxConcurrentStreams = STREAMS_BEFORE_SETTINGS;
     this.output.bytes(CLIENT_PREFACE);
-    this.writeSettings([
+    this.announce([
       [Setting.HEADER_TABLE_SIZE, this.limits.headerTableBytes],
       [Setting.ENABLE_PUSH, 0],
       [Setting.INITIAL_WINDOW_SIZE, this.limits.streamWindowBytes],
@@ -43,14 +45,23 @@ export class Http2ClientConnection extends Http2Connection {
   get hasRoom(): boolean {
     return (
       !this.isFinished &&
-      this.streams.size < this.peerMaxConcurrentStreams &&
+      this.streams.size < this.peer.maxConcurrentStreams &&
       this.queuedBodyBytes <= this.limits.maxQueuedBytes
     );
   }
 
-  /** There will never be room again: the connection is closed, or the server takes no more streams, or the ids are used up. */
+  /**
+   * There will never be room again: the connection is closed or drains, or the server takes no more streams, or the ids are
+   * used up.
+   */
   get isFinished(): boolean {
-    return this.isClosed || this.goawayReceived || this.lastStreamId >= LARGEST_STREAM_ID - 1;
+    return this.isClosed || this.draining || this.control.goawayReceived || this.lastStreamId >= LARGEST_STREAM_ID - 1;
+  }
+
+  /** Ends the connection when its open streams have ended; no more are opened. */
+  override drain(): void {
+    this.draining = true;
+    if (!this.isClosed) this.onRoom();
   }
 
   /**
@@ -70,9 +81,9 @@ export class Http2ClientConnection extends Http2Connection {
     }
     const id = this.lastStreamId === 0 ? 1 : this.lastStreamId + 2;
     this.lastStreamId = id;
-    const stream = new Http2Stream(this, id, handler, this.initialSendWindowBytes(), this.initialReceiveWindowBytes());
+    const stream = new Http2Stream(this, id, handler, this.peer.initialWindowBytes, this.initialReceiveWindowBytes());
     stream.context = options.context;
-    this.streams.set(id, stream);
+    this.streams.add(stream);
     if (options.endStream === false) {
       stream.sendHeaders(head);
       if (body !== undefined) stream.sendData(body);
@@ -84,22 +95,21 @@ export class Http2ClientConnection extends Http2Connection {
 
   /** Asks the server for a sign of life; resolves with the round trip in milliseconds. */
   ping(): Promise<number> {
-    if (this.isClosed)
-      return Promise.reject(new Http2Error("connection", ErrorCode.NO_ERROR, "the connection is closed"));
+    if (this.isClosed) return Promise.reject(connectionError(ErrorCode.NO_ERROR, "the connection is closed"));
     const payload = Buffer.alloc(8);
     payload.writeUInt32BE(this.pingCount++ >>> 0, 4);
     const sentAtMs = this.nowMs();
-    this.writePing(payload);
+    writePing(this.output, payload);
     return new Promise((resolve, reject) => {
       this.pings.set(payload.toString("latin1"), (lost) => {
-        if (lost)
-          reject(new Http2Error("connection", ErrorCode.NO_ERROR, "the connection ended before its ping was answered"));
+        if (lost) reject(connectionError(ErrorCode.NO_ERROR, "the connection ended before its ping was answered"));
         else resolve(this.nowMs() - sentAtMs);
       });
     });
   }
 
-  protected override onPingAck(payload: Buffer): void {
+  /** @internal */
+  override onPingAck(payload: Buffer): void {
     const key = payload.toString("latin1");
     const settle = this.pings.get(key);
     this.pings.delete(key);
@@ -111,7 +121,8 @@ export class Http2ClientConnection extends Http2Connection {
     this.pings.clear();
   }
 
-  protected override onRoom(): void {
+  /** @internal */
+  override onRoom(): void {
     if (this.roomWanted && this.hasRoom) {
       this.roomWanted = false;
       this.clientEvents.onRoom?.();
@@ -131,39 +142,37 @@ export class Http2ClientConnection extends Http2Connection {
     return true;
   }
 
-  protected override checkSetting(id: number, value: number): void {
+  /** @internal */
+  override checkSetting(id: number, value: number): void {
     if (id === Setting.ENABLE_PUSH && value !== 0)
-      throw new Http2Error("connection", ErrorCode.PROTOCOL_ERROR, "a server set SETTINGS_ENABLE_PUSH");
+      throw connectionError(ErrorCode.PROTOCOL_ERROR, "a server set SETTINGS_ENABLE_PUSH");
     if (id === Setting.MAX_CONCURRENT_STREAMS) this.limitKnown = true;
   }
 
-  protected override onFirstSettings(): void {
-    if (!this.limitKnown) this.peerMaxConcurrentStreams = Infinity;
+  /** @internal */
+  override onFirstSettings(): void {
+    if (!this.limitKnown) this.peer.maxConcurrentStreams = Infinity;
   }
 
-  protected override isIdle(streamId: number): boolean {
-    return (streamId & 1) === 0 || streamId > this.lastStreamId;
-  }
-
-  protected override onGoaway(lastStreamId: number, errorCode: number, debug: string): void {
+  /** @internal */
+  override onGoaway(lastStreamId: number, errorCode: number, debug: string): void {
     this.clientEvents.onGoaway?.(errorCode, debug);
-    for (const stream of [...this.streams.values()]) {
-      if (stream.id > lastStreamId) this.abortStream(stream, ErrorCode.REFUSED_STREAM);
+    for (const stream of this.streams.all()) {
+      if (stream.id > lastStreamId) this.streams.abort(stream, ErrorCode.REFUSED_STREAM);
     }
     this.onRoom();
   }
 
-  protected override onHeaderBlock(streamId: number, block: HeaderBlock | undefined, endStream: boolean): void {
-    const stream = this.streams.get(streamId);
+  /** @internal */
+  override onHeaderBlock(streamId: number, block: HeaderBlock | undefined, endStream: boolean): void {
+    const stream = this.streams.of(streamId, "HEADERS");
     if (stream === undefined) {
-      if (this.isIdle(streamId))
-        throw new Http2Error("connection", ErrorCode.PROTOCOL_ERROR, `HEADERS on stream ${streamId}, which is idle`);
-      if (this.wasResetByUs(streamId)) this.takeControlToken("HEADERS frames on closed streams");
-      else this.closedStreamError(streamId, "HEADERS");
+      if (this.streams.wasResetByUs(streamId)) this.budget.takeControl("HEADERS frames on closed streams");
+      else this.streams.closedStreamError(streamId, "HEADERS");
       return;
     }
     const problem = this.apply(stream, block, endStream);
-    if (problem !== undefined) this.fault(stream, problem);
+    if (problem !== undefined) this.streams.fault(stream, problem);
   }
 
   /** Returns the code of what is wrong with the block, or hands it on. */
@@ -181,14 +190,14 @@ export class Http2ClientConnection extends Http2Connection {
         block.checked = true;
       }
       if ((block.flat[1] as string).startsWith("1")) {
-        this.takeControlToken("informational responses");
+        this.budget.takeControl("informational responses");
         return endStream ? ErrorCode.PROTOCOL_ERROR : undefined;
       }
     }
     try {
       this.handOn(stream, block, endStream);
     } catch (cause) {
-      this.handlerFailed(stream, cause);
+      this.streams.handlerFailed(stream, cause);
     }
     return undefined;
   }

@@ -17,3 +17,8 @@ export class Http2Error extends Error {
     this.code = errorName(errorCode);
   }
 }
+
+/** An error that ends the connection. */
+export function connectionError(errorCode: number, message: string): Http2Error {
+  return new Http2Error("connection", errorCode, message);
+}

@@ -1,9 +1,10 @@
 import type { Duplex } from "node:stream";
 import { Http2Connection, type ConnectionEvents, type ConnectionOptions } from "./connection.ts";
+import { writeGoaway, writePing } from "./frame-writer.ts";
 import type { HeaderBlock } from "./header-block.ts";
 import { contentLength, requestHeaderProblem, trailerProblem } from "./header-rules.ts";
 import { encodeHeaderBlock } from "./hpack-encoder.ts";
-import { Http2Error } from "./http2-error.ts";
+import { connectionError } from "./http2-error.ts";
 import { CLIENT_PREFACE, ErrorCode, LARGEST_STREAM_ID, Setting } from "./protocol.ts";
 import { Http2Stream, type StreamHandler } from "./stream.ts";
 
@@ -27,7 +28,7 @@ export class Http2ServerConnection extends Http2Connection {
   constructor(socket: Duplex, events: ServerConnectionEvents, options: ConnectionOptions = {}) {
     super(socket, events, options);
     this.serverEvents = events;
-    this.writeSettings([
+    this.announce([
       [Setting.HEADER_TABLE_SIZE, this.limits.headerTableBytes],
       [Setting.MAX_CONCURRENT_STREAMS, this.limits.maxConcurrentStreams],
       [Setting.INITIAL_WINDOW_SIZE, this.limits.streamWindowBytes],
@@ -40,22 +41,24 @@ export class Http2ServerConnection extends Http2Connection {
    * Ends the connection when its open streams have ended. The client is told at once to open no more, and what it opens
    * before it knows is still served (RFC 9113, section 6.8).
    */
-  drain(): void {
+  override drain(): void {
     if (this.draining || this.isClosed) return;
     this.draining = true;
-    this.writeGoaway(LARGEST_STREAM_ID, ErrorCode.NO_ERROR, "");
-    this.writePing(shutdownPing);
+    writeGoaway(this.output, LARGEST_STREAM_ID, ErrorCode.NO_ERROR, "");
+    writePing(this.output, shutdownPing);
   }
 
-  protected override onPingAck(payload: Buffer): void {
+  /** @internal */
+  override onPingAck(payload: Buffer): void {
     if (!this.draining || !payload.equals(shutdownPing)) return;
     // What the client sent before it knew has come by now.
-    this.writeGoaway(this.lastStreamId, ErrorCode.NO_ERROR, "");
+    writeGoaway(this.output, this.lastStreamId, ErrorCode.NO_ERROR, "");
     this.refusing = true;
     this.onRoom();
   }
 
-  protected override onRoom(): void {
+  /** @internal */
+  override onRoom(): void {
     if (this.refusing && this.streams.size === 0) this.destroy();
   }
 
@@ -63,8 +66,9 @@ export class Http2ServerConnection extends Http2Connection {
     return this.lastStreamId;
   }
 
-  protected override onPeerReset(): boolean {
-    return this.takeResetToken();
+  /** @internal */
+  override onPeerReset(): boolean {
+    return this.streams.takeReset();
   }
 
   /** @internal The answer is complete, and what the client has not sent of its request is not needed (section 8.1). */
@@ -82,56 +86,50 @@ export class Http2ServerConnection extends Http2Connection {
     if (this.prefaceBytes === CLIENT_PREFACE.length) return 0;
     const take = Math.min(CLIENT_PREFACE.length - this.prefaceBytes, end);
     if (CLIENT_PREFACE.compare(chunk, 0, take, this.prefaceBytes, this.prefaceBytes + take) !== 0) {
-      throw new Http2Error(
-        "connection",
-        ErrorCode.PROTOCOL_ERROR,
-        "the connection does not start with the client preface",
-      );
+      throw connectionError(ErrorCode.PROTOCOL_ERROR, "the connection does not start with the client preface");
     }
     this.prefaceBytes += take;
     return this.prefaceBytes === CLIENT_PREFACE.length ? take : undefined;
   }
 
-  protected override isIdle(streamId: number): boolean {
-    return (streamId & 1) === 0 || streamId > this.lastStreamId;
-  }
-
-  protected override onGoaway(): void {
+  /** @internal */
+  override onGoaway(): void {
     // A client that opens no more streams closes the connection itself when it is done.
   }
 
-  protected override onHeaderBlock(streamId: number, block: HeaderBlock | undefined, endStream: boolean): void {
+  /** @internal */
+  override onHeaderBlock(streamId: number, block: HeaderBlock | undefined, endStream: boolean): void {
     const open = this.streams.get(streamId);
     if (open !== undefined) return this.onTrailers(open, block, endStream);
     if ((streamId & 1) === 0)
-      throw new Http2Error("connection", ErrorCode.PROTOCOL_ERROR, `a client opened stream ${streamId}, which is even`);
+      throw connectionError(ErrorCode.PROTOCOL_ERROR, `a client opened stream ${streamId}, which is even`);
     if (streamId <= this.lastStreamId) {
-      if (this.wasResetByUs(streamId)) return this.takeControlToken("HEADERS frames on closed streams");
-      throw new Http2Error("connection", ErrorCode.STREAM_CLOSED, `HEADERS on stream ${streamId}, which is closed`);
+      if (this.streams.wasResetByUs(streamId)) return this.budget.takeControl("HEADERS frames on closed streams");
+      throw connectionError(ErrorCode.STREAM_CLOSED, `HEADERS on stream ${streamId}, which is closed`);
     }
     this.lastStreamId = streamId;
     if (this.refusing || this.streams.size >= this.limits.maxConcurrentStreams) return this.refuse(streamId);
     if (block === undefined) {
       this.writeHeaders(streamId, headersTooLarge, true);
-      return endStream ? undefined : this.resetUnknown(streamId, ErrorCode.NO_ERROR);
+      return endStream ? undefined : this.streams.reset(streamId, ErrorCode.NO_ERROR);
     }
     // A block that repeats is one object, and was looked at before.
     if (!block.checked) {
       block.declaredBytes = contentLength(block);
       if (requestHeaderProblem(block) !== undefined || Number.isNaN(block.declaredBytes))
-        return this.faultUnknown(streamId, ErrorCode.PROTOCOL_ERROR);
+        return this.streams.faultUnknown(streamId, ErrorCode.PROTOCOL_ERROR);
       block.checked = true;
     }
     if (endStream && block.declaredBytes !== undefined && block.declaredBytes > 0)
-      return this.faultUnknown(streamId, ErrorCode.PROTOCOL_ERROR);
+      return this.streams.faultUnknown(streamId, ErrorCode.PROTOCOL_ERROR);
     return this.open(streamId, block, endStream);
   }
 
   /** A client may not have known that there is no room; one that has seen our settings should. */
   private refuse(streamId: number): void {
-    if (!this.knowsSettings) this.takeControlToken("streams beyond maxConcurrentStreams");
-    else if (!this.refusing && !this.takeResetToken()) return;
-    this.resetUnknown(streamId, ErrorCode.REFUSED_STREAM);
+    if (!this.control.settingsAcknowledged) this.budget.takeControl("streams beyond maxConcurrentStreams");
+    else if (!this.refusing && !this.streams.takeReset()) return;
+    this.streams.reset(streamId, ErrorCode.REFUSED_STREAM);
   }
 
   private open(streamId: number, block: HeaderBlock, endStream: boolean): void {
@@ -139,31 +137,31 @@ export class Http2ServerConnection extends Http2Connection {
       this,
       streamId,
       placeholder,
-      this.initialSendWindowBytes(),
+      this.peer.initialWindowBytes,
       this.initialReceiveWindowBytes(),
     );
     stream.headers = block;
     stream.declaredBytes = block.declaredBytes;
     stream.remoteEnding = endStream;
-    this.streams.set(streamId, stream);
+    this.streams.add(stream);
     try {
       stream.handler = this.serverEvents.onRequest(stream);
       if (endStream && !stream.closed) stream.endRemote(undefined);
     } catch (cause) {
-      this.handlerFailed(stream, cause);
+      this.streams.handlerFailed(stream, cause);
     }
   }
 
   private onTrailers(stream: Http2Stream, block: HeaderBlock | undefined, endStream: boolean): void {
-    if (stream.remoteEnded) return this.fault(stream, ErrorCode.STREAM_CLOSED);
+    if (stream.remoteEnded) return this.streams.fault(stream, ErrorCode.STREAM_CLOSED);
     if (!endStream || block === undefined || trailerProblem(block) !== undefined)
-      return this.fault(stream, ErrorCode.PROTOCOL_ERROR);
+      return this.streams.fault(stream, ErrorCode.PROTOCOL_ERROR);
     if (stream.declaredBytes !== undefined && stream.declaredBytes !== stream.receivedBytes)
-      return this.fault(stream, ErrorCode.PROTOCOL_ERROR);
+      return this.streams.fault(stream, ErrorCode.PROTOCOL_ERROR);
     try {
       stream.endRemote(block);
     } catch (cause) {
-      this.handlerFailed(stream, cause);
+      this.streams.handlerFailed(stream, cause);
     }
     return undefined;
   }

@@ -136,7 +136,7 @@ export class Http2Stream {
       }
       this.queue = [];
       this.enqueue(Buffer.copyBytesFrom(piece, sent));
-      this.connection.block(this);
+      this.connection.sendWindow.wait(this);
     } else {
       this.enqueue(Buffer.copyBytesFrom(piece));
     }
@@ -195,7 +195,7 @@ export class Http2Stream {
       queue.shift();
     }
     this.queue = undefined;
-    this.connection.unblock(this);
+    this.connection.sendWindow.forget(this);
     if (this.endQueued) {
       if (this.queuedTrailers !== undefined) this.connection.writeHeaders(this.id, this.queuedTrailers, true);
       this.endLocal();
@@ -303,7 +303,7 @@ export class Http2Stream {
   /** A larger buffer with what is assembled; undefined if the connection has no room for it, which costs the stream. */
   private allocate(bytes: number): Buffer | undefined {
     if (!this.connection.addBuffered(bytes - this.bufferedBytes)) {
-      this.connection.refuseBody(this);
+      this.connection.streams.fault(this, ErrorCode.ENHANCE_YOUR_CALM);
       return undefined;
     }
     this.bufferedBytes = bytes;

@@ -64,6 +64,24 @@ export interface Received {
   readonly payload: Buffer;
 }
 
+/** The frames that octets hold, without a client's preface and without the last one if it is cut off. */
+export function framesIn(bytes: Buffer): Received[] {
+  const frames: Received[] = [];
+  let at = bytes.subarray(0, PREFACE.length).equals(PREFACE) ? PREFACE.length : 0;
+  while (at + 9 <= bytes.length) {
+    const end = at + 9 + bytes.readUIntBE(at, 3);
+    if (end > bytes.length) break;
+    frames.push({
+      type: bytes[at + 3] as number,
+      flags: bytes[at + 4] as number,
+      streamId: bytes.readUInt32BE(at + 5),
+      payload: bytes.subarray(at + 9, end),
+    });
+    at = end;
+  }
+  return frames;
+}
+
 /** A transport of which a test sees what is written, and decides whether it is taken. */
 export class MemorySocket extends Duplex {
   private readonly pieces: Buffer[] = [];
@@ -93,20 +111,7 @@ export class MemorySocket extends Duplex {
   }
 
   get frames(): Received[] {
-    const bytes = this.written;
-    const frames: Received[] = [];
-    let at = bytes.subarray(0, PREFACE.length).equals(PREFACE) ? PREFACE.length : 0;
-    while (at + 9 <= bytes.length) {
-      const end = at + 9 + bytes.readUIntBE(at, 3);
-      frames.push({
-        type: bytes[at + 3] as number,
-        flags: bytes[at + 4] as number,
-        streamId: bytes.readUInt32BE(at + 5),
-        payload: bytes.subarray(at + 9, end),
-      });
-      at = end;
-    }
-    return frames;
+    return framesIn(this.written);
   }
 }
 

@@ -1,0 +1,52 @@
+import { connectionError, type Http2Error } from "./http2-error.ts";
+import type { ConnectionLimits } from "./limits.ts";
+import { ErrorCode } from "./protocol.ts";
+import { TokenBucket } from "./token-bucket.ts";
+
+/** DATA that is cut shorter than this by the peer's window earns it no WINDOW_UPDATE free of charge. */
+const WORTHWHILE_DATA_BYTES = 256;
+
+/** How much a peer may still do that makes work for us and brings nothing. */
+export class PeerBudget {
+  private readonly limits: ConnectionLimits;
+  private readonly controlTokens: TokenBucket;
+  private readonly resetTokens: TokenBucket;
+  /** WINDOW_UPDATE frames that the peer has earned by the data that it was sent; each beyond them costs a token. */
+  private earnedWindowUpdates = 0;
+
+  constructor(limits: ConnectionLimits, nowMs: () => number) {
+    this.limits = limits;
+    this.controlTokens = new TokenBucket(limits.controlFrameBurst, nowMs);
+    this.resetTokens = new TokenBucket(limits.resetBurst, nowMs);
+  }
+
+  /** A frame that brings nothing; throws when there have been too many. */
+  takeControl(what: string): void {
+    if (this.controlTokens.take()) return;
+    throw connectionError(
+      ErrorCode.ENHANCE_YOUR_CALM,
+      `more ${what} than controlFrameBurst (${this.limits.controlFrameBurst}) allows`,
+    );
+  }
+
+  takeWindowUpdate(): void {
+    if (this.earnedWindowUpdates > 0) this.earnedWindowUpdates -= 1;
+    else this.takeControl("WINDOW_UPDATE frames without data");
+  }
+
+  /** The peer was sent so much data; `isAll` when it was all that there was. */
+  earnWindowUpdates(bytes: number, isAll: boolean): void {
+    // One for the stream and one for the connection.
+    if (isAll || bytes >= WORTHWHILE_DATA_BYTES) this.earnedWindowUpdates += 2;
+  }
+
+  /** A stream that the peer has reset, or made us reset; returns what ends the connection when there have been too many. */
+  takeReset(): Http2Error | undefined {
+    return this.resetTokens.take()
+      ? undefined
+      : connectionError(
+          ErrorCode.ENHANCE_YOUR_CALM,
+          `more streams were reset than resetBurst (${this.limits.resetBurst}) allows`,
+        );
+  }
+}
