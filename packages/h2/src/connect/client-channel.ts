@@ -1,5 +1,6 @@
 import { connect, type ConnectOptions } from "../client.ts";
 import type { Http2ClientConnection } from "../client-connection.ts";
+import type { Http2Connection } from "../connection.ts";
 import type { Http2Stream, StreamHandler } from "../stream.ts";
 
 export type ClientChannelOptions = Omit<ConnectOptions, "signal" | "onRoom" | "onGoaway" | "onClose">;
@@ -21,24 +22,38 @@ export class ClientChannel {
   }
 
   /**
-   * Opens a stream with an encoded header block, its body to follow by `sendData`. Waits while the server allows no more
+   * Opens a stream with an encoded header block and, unless it is undefined, a body; what is left of one goes on by
+   * `sendData` without `endStream`. Waits while the server allows no more
    * streams; rejects when no connection can be made, when the channel is closed, or with the signal's reason.
    */
   async open(
     head: Uint8Array,
     handler: StreamHandler,
-    options: { readonly context: unknown; readonly endStream: boolean; readonly signal?: AbortSignal | undefined },
+    options: {
+      readonly context: unknown;
+      readonly body?: Uint8Array | undefined;
+      readonly endStream: boolean;
+      readonly signal?: AbortSignal | undefined;
+    },
   ): Promise<Http2Stream> {
-    const { context, endStream, signal } = options;
+    const { context, body, endStream, signal } = options;
     for (;;) {
       signal?.throwIfAborted();
-      const connection = await untilAborted((this.current ??= this.connect()), signal);
+      const current = (this.current ??= this.connectOnce());
+      const connection = await untilAborted(current, signal);
       signal?.throwIfAborted();
-      const stream = connection.request(head, undefined, handler, { context, endStream });
+      const stream = connection.request(head, body, handler, { context, endStream });
       if (stream !== undefined) return stream;
-      if (connection.isFinished) this.current = undefined;
+      if (connection.isFinished) this.leave(current);
       else await untilAborted(new Promise<void>((resolve) => this.waiting.push(resolve)), signal);
     }
+  }
+
+  /** Streams that are to come get another connection than this one; those that are open on it end there. */
+  retire(connection: Http2Connection): void {
+    connection.drain();
+    // Whoever waits for room on it waits in vain.
+    this.wake();
   }
 
   /** Ends all connections at once, and what is open on them. */
@@ -48,25 +63,31 @@ export class ClientChannel {
     this.wake();
   }
 
+  /** Calls that come meanwhile wait for the same connection; after a failure the next one tries again. */
+  private connectOnce(): Promise<Http2ClientConnection> {
+    const connecting = this.connect();
+    connecting.catch(() => this.leave(connecting));
+    return connecting;
+  }
+
+  /** Only the first of those that notice leaves it: by the time of the others there is a new one. */
+  private leave(connection: Promise<Http2ClientConnection>): void {
+    if (this.current === connection) this.current = undefined;
+  }
+
   private async connect(): Promise<Http2ClientConnection> {
-    try {
-      if (this.closed) throw new Error("the channel is closed");
-      const connection = await connect({
-        ...this.options,
-        onRoom: () => this.wake(),
-        onGoaway: () => this.wake(),
-        onClose: () => {
-          this.connections.delete(connection);
-          this.wake();
-        },
-      });
-      this.connections.add(connection);
-      return connection;
-    } catch (cause) {
-      // The next one tries again.
-      this.current = undefined;
-      throw cause;
-    }
+    if (this.closed) throw new Error("the channel is closed");
+    const connection = await connect({
+      ...this.options,
+      onRoom: () => this.wake(),
+      onGoaway: () => this.wake(),
+      onClose: () => {
+        this.connections.delete(connection);
+        this.wake();
+      },
+    });
+    this.connections.add(connection);
+    return connection;
   }
 
   private wake(): void {

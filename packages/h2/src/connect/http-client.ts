@@ -1,5 +1,6 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import type { UniversalClientFn, UniversalClientRequest, UniversalClientResponse } from "@connectrpc/connect/protocol";
+import type { Http2Connection } from "../connection.ts";
 import type { HeaderBlock } from "../header-block.ts";
 import { encodeHeaderBlock, type HeaderField } from "../hpack-encoder.ts";
 import { Http2Error } from "../http2-error.ts";
@@ -11,6 +12,7 @@ import { codeFromReset } from "./reset-code.ts";
 
 /** What one call needs beside its stream. */
 interface Call {
+  readonly response: Promise<UniversalClientResponse>;
   readonly trailer: Headers;
   readonly onResponse: (response: UniversalClientResponse) => void;
   readonly onFailure: (error: ConnectError) => void;
@@ -18,17 +20,61 @@ interface Call {
   writable: (() => void) | undefined;
   /** Why it failed, once it has. */
   error: ConnectError | undefined;
+  /** The connection whose server has not looked at the call, if that is why it failed (RFC 9113, section 8.7). */
+  refusedBy: Http2Connection | undefined;
 }
 
 /** Connect's client of HTTP, over a channel: `createTransport` of each of Connect's protocols takes it as `httpClient`. */
 export function createHttpClient(channel: ClientChannel): UniversalClientFn {
   return async (request) => {
     try {
-      return await send(channel, request);
+      return await send(channel, request, createCall(), request.body);
     } catch (cause) {
       throw connectErrorOf(cause);
     }
   };
+}
+
+/**
+ * The same for calls whose body is one message, and so in memory anyway: a call that the server has not looked at (it
+ * refused the stream, or said so by GOAWAY) is sent once more, over another connection.
+ */
+export function createUnaryHttpClient(channel: ClientChannel): UniversalClientFn {
+  return async (request) => {
+    try {
+      const body = request.body === undefined ? undefined : await collect(request.body);
+      const call = createCall();
+      try {
+        return await send(channel, request, call, body);
+      } catch (cause) {
+        if (call.refusedBy === undefined) throw cause;
+        channel.retire(call.refusedBy);
+        return await send(channel, request, createCall(), body);
+      }
+    } catch (cause) {
+      throw connectErrorOf(cause);
+    }
+  };
+}
+
+function createCall(): Call {
+  const { promise, resolve, reject } = Promise.withResolvers<UniversalClientResponse>();
+  return {
+    response: promise,
+    trailer: new Headers(),
+    onResponse: resolve,
+    onFailure: reject,
+    body: undefined,
+    writable: undefined,
+    error: undefined,
+    refusedBy: undefined,
+  };
+}
+
+async function collect(body: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
+  const pieces: Uint8Array[] = [];
+  for await (const piece of body) pieces.push(piece);
+  return pieces.length === 1 ? (pieces[0] as Uint8Array) : Buffer.concat(pieces);
 }
 
 const handler: StreamHandler = {
@@ -51,8 +97,10 @@ const handler: StreamHandler = {
   },
   onWritable: (stream) => callOf(stream).writable?.(),
   onReset(stream, errorCode) {
+    const call = callOf(stream);
+    if (errorCode === ErrorCode.REFUSED_STREAM && call.body === undefined) call.refusedBy = stream.connection;
     fail(
-      callOf(stream),
+      call,
       stream.connection.isClosed
         ? new ConnectError("the connection was lost", Code.Unavailable)
         : new ConnectError("the server reset the call", codeFromReset(errorCode)),
@@ -60,20 +108,19 @@ const handler: StreamHandler = {
   },
 };
 
-async function send(channel: ClientChannel, request: UniversalClientRequest): Promise<UniversalClientResponse> {
-  const { signal, body } = request;
-  const response = Promise.withResolvers<UniversalClientResponse>();
-  const call: Call = {
-    trailer: new Headers(),
-    onResponse: response.resolve,
-    onFailure: response.reject,
-    body: undefined,
-    writable: undefined,
-    error: undefined,
-  };
+/** Resolves with the answer once its headers have come. A body that is not whole yet goes on meanwhile. */
+async function send(
+  channel: ClientChannel,
+  request: UniversalClientRequest,
+  call: Call,
+  body: Uint8Array | AsyncIterable<Uint8Array> | undefined,
+): Promise<UniversalClientResponse> {
+  const { signal } = request;
+  const isWhole = body === undefined || body instanceof Uint8Array;
   const stream = await channel.open(encodeHead(request), handler, {
     context: call,
-    endStream: body === undefined,
+    body: isWhole ? body : undefined,
+    endStream: isWhole,
     signal,
   });
   const onAbort = (): void => {
@@ -81,8 +128,8 @@ async function send(channel: ClientChannel, request: UniversalClientRequest): Pr
     stream.reset(ErrorCode.CANCEL);
   };
   signal?.addEventListener("abort", onAbort, { once: true });
-  if (body !== undefined) void sendBody(stream, call, body);
-  return response.promise;
+  if (!isWhole) void sendBody(stream, call, body);
+  return call.response;
 }
 
 function callOf(stream: Http2Stream): Call {

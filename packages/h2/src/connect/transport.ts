@@ -1,11 +1,15 @@
 import type { Transport } from "@connectrpc/connect";
-import { validateReadWriteMaxBytes, type CommonTransportOptions } from "@connectrpc/connect/protocol";
+import {
+  validateReadWriteMaxBytes,
+  type CommonTransportOptions,
+  type UniversalClientFn,
+} from "@connectrpc/connect/protocol";
 import { createTransport as createConnectProtocol } from "@connectrpc/connect/protocol-connect";
 import { createTransport as createGrpcProtocol } from "@connectrpc/connect/protocol-grpc";
 import { createTransport as createGrpcWebProtocol } from "@connectrpc/connect/protocol-grpc-web";
 import { ClientChannel, type ClientChannelOptions } from "./client-channel.ts";
 import { defaultCompressions } from "./compression.ts";
-import { createHttpClient } from "./http-client.ts";
+import { createHttpClient, createUnaryHttpClient } from "./http-client.ts";
 
 export interface Http2TransportOptions
   extends Partial<Omit<CommonTransportOptions, "httpClient" | "baseUrl">>, Omit<ClientChannelOptions, "host" | "port"> {
@@ -23,7 +27,8 @@ const protocols = { grpc: createGrpcProtocol, "grpc-web": createGrpcWebProtocol,
 const ports: Record<string, number> = { "http:": 80, "https:": 443 };
 
 /**
- * Connect's clients over this package: one connection, opened at the first call, and anew after the server has closed it.
+ * Connect's clients over this package: one connection, opened at the first call, and anew after the server has closed it. A
+ * unary call that the server says it has not looked at is sent once more, over another connection.
  * Answers compressed with gzip or Brotli are accepted unless `acceptCompression` says otherwise. Throws a TypeError on a
  * `baseUrl` that is none, or neither http nor https.
  */
@@ -41,19 +46,22 @@ export function createTransport(options: Http2TransportOptions): Http2Transport 
     ...(nowMs === undefined ? {} : { nowMs }),
     ...(onHandlerError === undefined ? {} : { onHandlerError }),
   });
-  const transport = protocols[protocol]({
-    useBinaryFormat: true,
-    interceptors: [],
-    acceptCompression: [...defaultCompressions],
-    sendCompression: null,
-    ...common,
-    ...validateReadWriteMaxBytes(common.readMaxBytes, common.writeMaxBytes, common.compressMinBytes),
-    baseUrl,
-    httpClient: createHttpClient(channel),
-  });
+  const transportOver = (httpClient: UniversalClientFn): Transport =>
+    protocols[protocol]({
+      useBinaryFormat: true,
+      interceptors: [],
+      acceptCompression: [...defaultCompressions],
+      sendCompression: null,
+      ...common,
+      ...validateReadWriteMaxBytes(common.readMaxBytes, common.writeMaxBytes, common.compressMinBytes),
+      baseUrl,
+      httpClient,
+    });
+  const unary = transportOver(createUnaryHttpClient(channel));
+  const streaming = transportOver(createHttpClient(channel));
   return {
-    unary: transport.unary.bind(transport),
-    stream: transport.stream.bind(transport),
+    unary: unary.unary.bind(unary),
+    stream: streaming.stream.bind(streaming),
     close: () => channel.close(),
   };
 }
