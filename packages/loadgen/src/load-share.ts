@@ -49,6 +49,8 @@ export class LoadShare {
         seed: options.seed,
         ratePerS: options.mode.offeredRps,
         lengthS: options.warmupS + options.durationS,
+        // Code that has not run yet is slow: at the full rate it would fall behind, and still be late in the window.
+        rampS: options.warmupS / 2,
         ...share,
       });
     }

@@ -48,6 +48,17 @@ describe("poissonSchedule", () => {
     expect(times.at(-1)).toBeLessThan(100e6);
   });
 
+  test("a ramp rises evenly to the rate, and has half the sends of as long a time after it", () => {
+    const times = poissonSchedule({ seed: 5, ratePerS: 2000, lengthS: 200, rampS: 100 });
+    const between = (fromS: number, toS: number): number =>
+      times.filter((micros) => micros >= fromS * 1e6 && micros < toS * 1e6).length;
+    const expected = (rate: number, fromS: number, toS: number): number => rate * (toS - fromS);
+    expect(between(0, 50) / expected(500, 0, 50)).toBeCloseTo(1, 1);
+    expect(between(50, 100) / expected(1500, 50, 100)).toBeCloseTo(1, 1);
+    expect(between(100, 200) / expected(2000, 100, 200)).toBeCloseTo(1, 1);
+    expect([...times].every((time, i) => time > (times[i - 1] ?? 0))).toBe(true);
+  });
+
   test("refuses a schedule that would not fit into memory", () => {
     expect(() => poissonSchedule({ seed: 1, ratePerS: 1e6, lengthS: 60 })).toThrow(
       "1000000 sends/s for 60 s are 60000000 sends, the limit is 50000000",

@@ -13,6 +13,8 @@ export interface PoissonScheduleOptions {
   readonly ratePerS: number;
   /** The schedule covers [0, lengthS). */
   readonly lengthS: number;
+  /** The rate rises evenly from 0 to the mean rate over so many seconds. Default 0: the mean rate at once. */
+  readonly rampS?: number;
   /** Which sends are ours: number `part`, `part + parts`, `part + 2 * parts`, … of the whole schedule. */
   readonly part?: number;
   readonly parts?: number;
@@ -23,7 +25,7 @@ export interface PoissonScheduleOptions {
  * in microseconds from the start, ascending. One seed gives one schedule, however many parts it is dealt out to.
  */
 export function poissonSchedule(options: PoissonScheduleOptions): Float64Array<SharedArrayBuffer> {
-  const { seed, ratePerS, lengthS, part = 0, parts = 1 } = options;
+  const { seed, ratePerS, lengthS, rampS = 0, part = 0, parts = 1 } = options;
   if (ratePerS * lengthS > MAX_SENDS) {
     throw new LoadError(
       "invalid_options",
@@ -33,10 +35,13 @@ export function poissonSchedule(options: PoissonScheduleOptions): Float64Array<S
   const random = new Random(seed, SCHEDULE_STREAM);
   const times: number[] = [];
   const meanGapMicros = 1e6 / ratePerS;
+  const rampMicros = rampS * 1e6;
   const endMicros = lengthS * 1e6;
-  let atMicros = 0;
+  // Time as it would be at the mean rate throughout: the ramp has half as many sends.
+  let evenMicros = 0;
   for (let send = 0; ; send++) {
-    atMicros -= Math.log1p(-random.unit()) * meanGapMicros;
+    evenMicros -= Math.log1p(-random.unit()) * meanGapMicros;
+    const atMicros = evenMicros < rampMicros / 2 ? Math.sqrt(2 * rampMicros * evenMicros) : evenMicros + rampMicros / 2;
     if (atMicros >= endMicros) break;
     if (send % parts === part) times.push(atMicros);
   }
