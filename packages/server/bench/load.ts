@@ -46,10 +46,19 @@ export async function loadServer(
   const output = path.join(dir, "result.json");
   const mode =
     "concurrency" in load ? ["--concurrency", String(load.concurrency)] : ["--rate", String(Math.round(load.ratePerS))];
+  // The command too: what it prints must not take the server's time.
   const child = spawn(
-    process.execPath,
+    "taskset",
     [
-      ...[...FROM_SOURCE, path.join(ROOT, "packages/loadgen/src/cli.ts"), `127.0.0.1:${server.port}`, ...mode],
+      ...[
+        "-c",
+        cpus,
+        process.execPath,
+        ...FROM_SOURCE,
+        path.join(ROOT, "packages/loadgen/src/cli.ts"),
+        `127.0.0.1:${server.port}`,
+        ...mode,
+      ],
       ...["--request-size", String(requestSize), "--connections", String(connections), "--processes", "1"],
       ...["--cpus", cpus, "--warmup", String(warmupS), "--duration", String(durationS), "--output", output],
     ],

@@ -9,6 +9,7 @@ import path from "node:path";
 import { parseArgs } from "node:util";
 import { type LoadPoint, loadServer, type Measured } from "./load.ts";
 import { FROM_SOURCE, ROOT, serve, type Served } from "./served.ts";
+import { idleWaitMs, stolenMs } from "./stalls.ts";
 
 const { values: flags } = parseArgs({
   options: {
@@ -28,6 +29,10 @@ const durationS = Number(flags.duration);
 const serverCpu = flags["server-cpu"];
 const clientCpu = flags["client-cpu"];
 const WARMUP_S = 2;
+/** An open loop reaches its full rate in half of this; what is left over from it must be over when the window begins. */
+const OPEN_WARMUP_S = 6;
+/** The CPUs are looked at for so long before an open loop, and after it, seconds. */
+const IDLE_S = 10;
 /** A point whose p99 is above this does not count, milliseconds. */
 const MAX_P99_MS = 20;
 
@@ -70,8 +75,12 @@ function closedLoop(requestSize: number, concurrency: number): LoadPoint {
   return { requestSize, connections, load: { concurrency } };
 }
 
-async function load(server: Served, point: LoadPoint, cpus = clientCpu, seconds = durationS): Promise<Measured> {
-  const measured = await loadServer(server, point, { cpus, warmupS: WARMUP_S, durationS: seconds });
+async function load(
+  server: Served,
+  point: LoadPoint,
+  { cpus = clientCpu, seconds = durationS, warmupS = WARMUP_S } = {},
+): Promise<Measured> {
+  const measured = await loadServer(server, point, { cpus, warmupS, durationS: seconds });
   const { examplesPerS, cpuMicros, latency, clientCpuFraction, errors } = measured;
   console.error(
     `  B ${point.requestSize} ${JSON.stringify(point.load)}: ${Math.round(examplesPerS)} examples/s, ` +
@@ -133,21 +142,35 @@ async function measureFirst(bundle: string): Promise<void> {
   }
 }
 
-/** Tail latency and pauses at 80 % of the throughput of as many callers as p99 ≤ 20 ms allows. */
+/**
+ * Tail latency and pauses at 80 % of the throughput of as many callers as p99 ≤ 20 ms allows; and, before and after, with the
+ * server idle, what tail the two CPUs alone have.
+ */
 async function measureOpen(bundle: string): Promise<void> {
   const server = await serve({ bundle, cpus: serverCpu, args: [], observesGc: true });
   const peak = await load(server, closedLoop(1, 128));
+  const idleMs = await idleWaits();
   await server.gcPausesMs();
   const point: LoadPoint = { requestSize: 1, connections: 8, load: { ratePerS: 0.8 * peak.requestsPerS } };
-  const { latency, errors } = await load(server, point, clientCpu, Number(flags["open-duration"]));
+  const seconds = Number(flags["open-duration"]);
+  const stolenBeforeMs = stolenMs(serverCpu);
+  const { latency, errors } = await load(server, point, { seconds, warmupS: OPEN_WARMUP_S });
+  const stolen = stolenMs(serverCpu) - stolenBeforeMs;
   const pauses = await server.gcPausesMs();
+  idleMs.push(...(await idleWaits()));
   await server.stop();
   record("open_p50_ms", "ms", [latency.p50Ms]);
   record("open_p999_ms", "ms", [latency.p999Ms]);
   record("open_p999_over_p50", "ratio", [latency.p999Ms / latency.p50Ms]);
+  record("idle_p999_ms", "ms (server's and client's CPU, before and after)", idleMs);
+  record("open_stolen", "of the server's CPU, by the host", [stolen / 1000 / (seconds + OPEN_WARMUP_S)]);
   record("open_errors", "requests", [Object.values(errors).reduce((sum, count) => sum + count, 0)]);
   record("gc_pause_max_ms", "ms", [Math.max(0, ...pauses)]);
   record("gc_pauses", "pauses", [pauses.length]);
+}
+
+async function idleWaits(): Promise<number[]> {
+  return await Promise.all([serverCpu, clientCpu].map((cpu) => idleWaitMs(cpu, 0.999, IDLE_S)));
 }
 
 /** Two frontends beside one, on two CPUs; the client is on the same two unless told otherwise. */
@@ -158,7 +181,7 @@ async function measureFrontends(bundle: string): Promise<void> {
   for (let repeat = 0; repeat < repeats; repeat++) {
     for (const [count, samples] of rates) {
       const server = await serve({ bundle, cpus, args: ["--frontends", String(count)] });
-      const { examplesPerS, clientCpuFraction } = await load(server, closedLoop(1, 256), cpus);
+      const { examplesPerS, clientCpuFraction } = await load(server, closedLoop(1, 256), { cpus });
       samples.push(examplesPerS);
       if (count === 2) clients.push(clientCpuFraction);
       await server.stop();
