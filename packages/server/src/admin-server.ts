@@ -1,18 +1,20 @@
 import http from "node:http";
 import type net from "node:net";
-import { monitorEventLoopDelay } from "node:perf_hooks";
+import type { Histogram, ELDHistogram } from "node:perf_hooks";
+import { watchEventLoop } from "./event-loop-delay.ts";
 import { METRICS_CONTENT_TYPE, metricsText, type ServerSnapshot } from "./metrics-text.ts";
 
-/** How often the event loop's delay is looked at, milliseconds. */
-const EVENT_LOOP_RESOLUTION_MS = 10;
-
-export type AdminSnapshot = Omit<ServerSnapshot, "eventLoopDelay" | "memory" | "cpu">;
+export interface AdminSnapshot extends Omit<ServerSnapshot, "eventLoopDelays" | "memory" | "cpu"> {
+  /** Of other threads than the one that asks. */
+  readonly eventLoopDelays: ReadonlyMap<string, Histogram>;
+}
 
 /** `/metrics`, `/healthz` and `/readyz` on a port of their own, HTTP/1.1. */
 export class AdminServer {
   readonly #server: http.Server;
   readonly #snapshot: () => AdminSnapshot;
-  readonly #eventLoopDelay = monitorEventLoopDelay({ resolution: EVENT_LOOP_RESOLUTION_MS });
+  /** Set while it listens. */
+  #eventLoopDelay: ELDHistogram | undefined;
 
   constructor(snapshot: () => AdminSnapshot) {
     this.#snapshot = snapshot;
@@ -32,13 +34,13 @@ export class AdminServer {
       });
     });
     this.#server.on("error", ignore);
-    this.#eventLoopDelay.enable();
+    this.#eventLoopDelay = watchEventLoop();
     return (this.#server.address() as net.AddressInfo).port;
   }
 
   /** Ends every connection at once. Idempotent. */
   async close(): Promise<void> {
-    this.#eventLoopDelay.disable();
+    this.#eventLoopDelay?.disable();
     if (!this.#server.listening) return;
     await new Promise<void>((resolve) => {
       this.#server.close(() => resolve());
@@ -63,9 +65,11 @@ export class AdminServer {
   }
 
   #metrics(snapshot: AdminSnapshot): string {
-    const eventLoopDelay = this.#eventLoopDelay;
-    const text = metricsText({ ...snapshot, eventLoopDelay, memory: process.memoryUsage(), cpu: process.cpuUsage() });
-    eventLoopDelay.reset();
+    const own = this.#eventLoopDelay;
+    const eventLoopDelays = new Map<string, Histogram>(own === undefined ? [] : [["main", own]]);
+    for (const [thread, delay] of snapshot.eventLoopDelays) eventLoopDelays.set(thread, delay);
+    const text = metricsText({ ...snapshot, eventLoopDelays, memory: process.memoryUsage(), cpu: process.cpuUsage() });
+    for (const delay of eventLoopDelays.values()) delay.reset();
     return text;
   }
 }

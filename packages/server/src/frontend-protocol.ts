@@ -1,3 +1,4 @@
+import type { Histogram } from "node:perf_hooks";
 import type { EmbeddingStoreHandle } from "@dlrm/embedding";
 import type { Phase } from "./health-state.ts";
 import type { RingModelInfo } from "./ring-model.ts";
@@ -9,6 +10,8 @@ export interface FrontendThreadData {
   readonly host: string;
   /** 0 only for the first one, which finds out the port for the others. */
   readonly port: number;
+  /** False acts as a system where two sockets cannot listen on one port. */
+  readonly reusePort: boolean;
   readonly transport: TransportKind;
   readonly transportLimits: TransportLimits;
   readonly timesStages: boolean;
@@ -31,7 +34,7 @@ export type ToFrontend =
 
 /** From a frontend's thread to the server. */
 export type FromFrontend =
-  | { readonly type: "listening"; readonly port: number }
+  | { readonly type: "listening"; readonly port: number; readonly eventLoopDelay: Histogram | undefined }
   | { readonly type: "listen-failed"; readonly code: string | undefined; readonly message: string }
   | { readonly type: "ready"; readonly producerId: number }
   /** Draining: everything that came is in the ring. */

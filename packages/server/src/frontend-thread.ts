@@ -3,6 +3,7 @@ import { attachEmbeddingStore, type EmbeddingStore } from "@dlrm/embedding";
 import { type FailureLogger, Frontend } from "./frontend.ts";
 import { frontendCells } from "./frontend-cells.ts";
 import type { FromFrontend, FrontendThreadData, ToFrontend } from "./frontend-protocol.ts";
+import { watchEventLoop } from "./event-loop-delay.ts";
 import { HealthState } from "./health-state.ts";
 import { RingModel } from "./ring-model.ts";
 
@@ -34,6 +35,8 @@ const health = new HealthState();
 health.advance(data.phase, data.reason);
 const cells = frontendCells(data.cells);
 const frontend = new Frontend({ ...data, cells, health, logger });
+/** The server reads it where it is: a histogram that is posted stays one with its original, as long as that is kept. */
+const eventLoopDelay = data.timesStages ? watchEventLoop() : undefined;
 let model: RingModel | undefined;
 let store: EmbeddingStore | undefined;
 
@@ -48,6 +51,7 @@ async function drain(): Promise<void> {
   await transport.close();
   model?.close();
   store?.close();
+  eventLoopDelay?.disable();
   tell({ type: "drained" });
   parentPort?.close();
 }
@@ -70,8 +74,15 @@ parentPort?.on("message", (message: ToFrontend) => {
   }
 });
 
+async function listen(): Promise<number> {
+  const { host, port, reusePort } = data;
+  if (!reusePort) throw Object.assign(new Error("frontends may not share a port"), { code: "ENOTSUP" });
+  return await frontend.transport.listen(host, port, { reusePort });
+}
+
 try {
-  tell({ type: "listening", port: await frontend.transport.listen(data.host, data.port, { reusePort: true }) });
+  const port = await listen();
+  tell({ type: "listening", port, eventLoopDelay });
 } catch (error) {
   const { code, message } = error as NodeJS.ErrnoException;
   tell({ type: "listen-failed", code, message });

@@ -1,3 +1,4 @@
+import type { Histogram } from "node:perf_hooks";
 import { Worker } from "node:worker_threads";
 import type { Logger } from "pino";
 import { allocateFrontendCells, type FrontendCells, frontendCells, RING_CELL } from "./frontend-cells.ts";
@@ -33,6 +34,7 @@ interface Seat {
   readonly cellsBuffer: SharedArrayBuffer;
   readonly cells: FrontendCells;
   outOfVocabulary: Float64Array;
+  eventLoopDelay: Histogram | undefined;
   worker: Worker | undefined;
   producerId: number;
   readyAtMs: number;
@@ -66,6 +68,7 @@ export class FrontendThreads {
         cellsBuffer,
         cells: frontendCells(cellsBuffer),
         outOfVocabulary: new Float64Array(0),
+        eventLoopDelay: undefined,
         worker: undefined,
         producerId: -1,
         readyAtMs: 0,
@@ -83,6 +86,15 @@ export class FrontendThreads {
   /** Requests refused for an id that is no row of its table, of every frontend, by input. */
   get outOfVocabulary(): readonly Float64Array[] {
     return this.#seats.map((seat) => seat.outOfVocabulary);
+  }
+
+  /** Of the frontends that listen, by the names of their threads. */
+  get eventLoopDelays(): ReadonlyMap<string, Histogram> {
+    const delays = new Map<string, Histogram>();
+    for (const { index, eventLoopDelay } of this.#seats) {
+      if (eventLoopDelay !== undefined) delays.set(`frontend ${index}`, eventLoopDelay);
+    }
+    return delays;
   }
 
   get inFlightRequests(): number {
@@ -132,11 +144,12 @@ export class FrontendThreads {
   /** Starts a seat's thread; resolves with its port once it listens. */
   async #start(seat: Seat): Promise<number> {
     const { options, health, logger, timesStages } = this.#options;
-    const { host, transport, transportLimits } = options;
+    const { host, reusePort, transport, transportLimits } = options;
     const count = this.#seats.length;
     const workerData: FrontendThreadData = {
       host,
       port: this.#port,
+      reusePort,
       transport,
       transportLimits: {
         ...transportLimits,
@@ -155,6 +168,7 @@ export class FrontendThreads {
       worker.on("message", (message: FromFrontend) => {
         switch (message.type) {
           case "listening":
+            seat.eventLoopDelay = message.eventLoopDelay;
             resolve(message.port);
             break;
           case "listen-failed":
@@ -187,6 +201,7 @@ export class FrontendThreads {
 
   #ended(seat: Seat, exitCode: number, failure: unknown): void {
     seat.worker = undefined;
+    seat.eventLoopDelay = undefined;
     const { producerId } = seat;
     seat.producerId = -1;
     if (producerId >= 0 && !seat.isDrained) this.#served?.device.bury(producerId);

@@ -5,6 +5,7 @@ import type { LimitOptions } from "./server-options.ts";
 
 const DEFAULT_MAX_EXAMPLES_PER_REQUEST = 4096;
 const MEBIBYTE = 1024 * 1024;
+const INT32_BYTES = 4;
 const INT64_BYTES = 8;
 const FLOAT32_BYTES = 4;
 /** Name, data type, shape and field headers of a tensor, as JSON written by hand, without the length of the name. */
@@ -20,6 +21,8 @@ export function resolveLimits(options: LimitOptions, plan: ModelPlan, buckets: r
   const maxExamplesPerRequest =
     options.maxExamplesPerRequest ?? Math.max(DEFAULT_MAX_EXAMPLES_PER_REQUEST, maxBatchSize);
   const maxEnqueuedExamples = options.maxEnqueuedExamples ?? 4 * Math.max(maxBatchSize, maxExamplesPerRequest);
+  const bytesPerExample = exampleBytes(plan);
+  const maxEnqueuedBytes = options.maxEnqueuedBytes ?? maxEnqueuedExamples * bytesPerExample;
   const maxMessageBytes = options.maxMessageBytes ?? largestMessageBytes(plan, maxExamplesPerRequest);
   const problems: string[] = [];
   if (maxBatchSize > largestBucket) {
@@ -33,8 +36,20 @@ export function resolveLimits(options: LimitOptions, plan: ModelPlan, buckets: r
         `maxExamplesPerRequest (--max-examples-per-request), ${maxExamplesPerRequest}, could never be taken`,
     );
   }
+  const mustFit = Math.max(maxBatchSize, maxExamplesPerRequest);
+  if (options.maxEnqueuedBytes !== undefined && maxEnqueuedBytes < mustFit * bytesPerExample) {
+    problems.push(
+      `maxEnqueuedBytes (--max-enqueued-bytes) is ${maxEnqueuedBytes}, less than the ${mustFit * bytesPerExample} bytes of ` +
+        `${mustFit} examples, the largest batch or request`,
+    );
+  }
   if (problems.length > 0) throw new ServerError("invalid_options", problems.join("; "));
-  return { maxMessageBytes, maxExamplesPerRequest, maxBatchSize, maxEnqueuedExamples };
+  return { maxMessageBytes, maxExamplesPerRequest, maxBatchSize, maxEnqueuedExamples, maxEnqueuedBytes };
+}
+
+/** What an example that waits has: ids and dense features, 4 bytes each. */
+export function exampleBytes({ idsPerExample, denseFeatures }: ModelPlan): number {
+  return idsPerExample * INT32_BYTES + denseFeatures * FLOAT32_BYTES;
 }
 
 /** What a request of `examples` can take: int64 ids, as JSON. */

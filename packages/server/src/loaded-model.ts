@@ -16,6 +16,7 @@ import { ServerError } from "./server-error.ts";
 import type { ResolvedOptions } from "./server-options.ts";
 import { SlotPool } from "./slot-pool.ts";
 import type { StageTimes } from "./stage-times.ts";
+import { WaitingLimit } from "./waiting-limit.ts";
 import { copyRequest, joinScores, sliceRequest } from "./split-request.ts";
 
 type Scores = Float32Array<ArrayBuffer>;
@@ -41,6 +42,7 @@ export class LoadedModel implements ScoringModel {
   readonly maxExamplesPerRequest: number;
   /** Batch sizes of the device, ascending. */
   readonly buckets: readonly number[];
+  readonly #waitingLimit: WaitingLimit;
   readonly #gatherPlan: GatherPlan;
   readonly #device: Device;
   readonly #batcher: Batcher<ScoringItem, Scores | undefined>;
@@ -69,6 +71,7 @@ export class LoadedModel implements ScoringModel {
     this.spec = bundle.spec;
     this.plan = plan;
     this.limits = limits;
+    this.#waitingLimit = new WaitingLimit(limits, plan);
     this.maxExamplesPerRequest = limits.maxExamplesPerRequest;
     this.buckets = buckets;
     this.#device = device;
@@ -77,6 +80,8 @@ export class LoadedModel implements ScoringModel {
     this.#gatherPlan = store.plan(bundle.spec.features.map(({ name, hotSize }) => ({ table: name, hotSize })));
     const largestBucket = buckets.at(-1) as number;
     this.#maxBatchSize = limits.maxBatchSize;
+    const maxInFlightBatches = options.maxInFlightBatches ?? device.maxInFlight;
+    const { maxExamples } = this.#waitingLimit;
     this.#slots = new SlotPool({
       // Requests that run alone would wander through all of a large slot, and out of the caches.
       placedRows: options.batching === "off" ? Math.min(largestBucket, PLACED_ROWS_ALONE) : largestBucket,
@@ -84,19 +89,22 @@ export class LoadedModel implements ScoringModel {
       denseFeatures: plan.denseFeatures,
       pooledWidth: this.#gatherPlan.outputWidth,
       // One is filled while the others run.
-      maxSlots: options.maxInFlightBatches + 1,
+      maxSlots: maxInFlightBatches + 1,
     });
+    // Only one that the device has not begun can be taken back; a signal costs as much as some requests.
+    const mayWaitInDevice = maxInFlightBatches > device.maxInFlight;
     this.#batcher = new Batcher<ScoringItem, Scores | undefined>({
-      run: (batch) => this.#run(batch.items, batch.signal),
+      run: (batch) => this.#run(batch.items, mayWaitInDevice ? batch.signal : undefined),
       sizeOf: (item) => item.batch,
       maxBatchSize: limits.maxBatchSize,
       // The padding of a batch to the device's next size is known to the batcher, which learns what each size costs.
       allowedBatchSizes: [...buckets.slice(0, -1), limits.maxBatchSize],
       policy: options.batching,
       batchTimeoutMicros: options.batchTimeoutMicros,
-      maxInFlightBatches: options.maxInFlightBatches,
-      maxEnqueuedItems: limits.maxEnqueuedExamples,
-      maxEnqueuedSize: Math.max(limits.maxEnqueuedExamples, limits.maxBatchSize),
+      maxInFlightBatches,
+      // No item is smaller than an example.
+      maxEnqueuedItems: maxExamples,
+      maxEnqueuedSize: Math.max(maxExamples, limits.maxBatchSize),
       split: (item, maxSize) => this.#split(item, maxSize),
       join: (scores) => joinScores(scores as readonly Scores[]),
       hooks: {
@@ -185,7 +193,7 @@ export class LoadedModel implements ScoringModel {
 
   /** Whether the batcher would refuse so many more examples: then gathering them would be in vain. */
   #isFull(batch: number): boolean {
-    return this.#waitingExamples + batch > this.limits.maxEnqueuedExamples;
+    return this.#waitingExamples + batch > this.#waitingLimit.maxExamples;
   }
 
   #outOfRange({ feature, example, position, id }: OutOfVocabularyId): ServerError {
@@ -321,15 +329,8 @@ export class LoadedModel implements ScoringModel {
   #translate(error: unknown, signal: CancelSignal): unknown {
     if (!(error instanceof BatcherError)) return error;
     switch (error.code) {
-      case "overloaded": {
-        const { limit, current, retryAfterMs } = error;
-        return new ServerError(
-          "resource_exhausted",
-          `the server is overloaded: ${current} of at most ${limit} ` +
-            `${error.limitName === "maxEnqueuedItems" ? "requests" : "examples"} wait (--max-enqueued-examples)`,
-          { cause: error, retryAfterMs },
-        );
-      }
+      case "overloaded":
+        return this.#waitingLimit.overloaded(this.#batcher.stats().queuedSize, error.retryAfterMs, error);
       case "draining":
       case "closed":
         return new ServerError("unavailable", "the server is draining: try another one", { cause: error });

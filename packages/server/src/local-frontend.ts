@@ -1,10 +1,9 @@
-import type { AdminSnapshot } from "./admin-server.ts";
 import { Frontend } from "./frontend.ts";
 import { allocateFrontendCells, frontendCells } from "./frontend-cells.ts";
 import { LoadedModel } from "./loaded-model.ts";
 import type { ModelHost } from "./model-host.ts";
 import type { ServerStats } from "./server-counters.ts";
-import type { ServerSide, ServerSideParts } from "./server-side.ts";
+import type { ServerSide, ServerSideParts, SideSnapshot } from "./server-side.ts";
 import { StageTimes } from "./stage-times.ts";
 
 /**
@@ -45,12 +44,14 @@ export class LocalFrontend implements ServerSide {
     this.#frontend.add(this.#model);
   }
 
-  snapshot(): Omit<AdminSnapshot, "phase"> {
+  snapshot(): SideSnapshot {
     const model = this.#model;
     return {
       stats: this.stats,
       stages: this.#frontend.stages ?? new StageTimes(),
       inFlightRequests: this.inFlightRequests,
+      // Its thread is the server's own.
+      eventLoopDelays: new Map<string, never>(),
       outOfVocabulary: model?.outOfVocabulary ?? new Map<string, number>(),
       batcher: model?.batcherStats(),
     };

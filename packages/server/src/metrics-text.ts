@@ -1,3 +1,4 @@
+import type { Histogram } from "node:perf_hooks";
 import type { BatcherStats } from "@dlrm/batcher";
 import type { Phase } from "./health-state.ts";
 import type { ServerStats } from "./server-counters.ts";
@@ -30,8 +31,11 @@ export interface ServerSnapshot {
   readonly outOfVocabulary: ReadonlyMap<string, number>;
   /** Undefined while no model is loaded. */
   readonly batcher: BatchMetrics | undefined;
-  /** Nanoseconds. */
-  readonly eventLoopDelay: { readonly mean: number; readonly max: number; percentile(percentile: number): number };
+  /** How often the device was lost, and opened again. */
+  readonly deviceLosses: number;
+  readonly deviceReopenings: number;
+  /** By thread, nanoseconds. */
+  readonly eventLoopDelays: ReadonlyMap<string, Pick<Histogram, "max" | "percentile">>;
   readonly memory: NodeJS.MemoryUsage;
   readonly cpu: NodeJS.CpuUsage;
 }
@@ -42,7 +46,7 @@ type Sample = readonly [labels: string, value: number];
 
 /** Prometheus' text format: https://prometheus.io/docs/instrumenting/exposition_formats/ */
 export function metricsText(snapshot: ServerSnapshot): string {
-  const { phase, stats, batcher, eventLoopDelay, memory, cpu } = snapshot;
+  const { phase, stats, batcher, eventLoopDelays, memory, cpu } = snapshot;
   const lines: string[] = [];
   const metric = (name: string, type: "counter" | "gauge", help: string, samples: readonly Sample[]): void => {
     lines.push(`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`);
@@ -95,11 +99,18 @@ export function metricsText(snapshot: ServerSnapshot): string {
     metric("dlrm_queued_examples", "gauge", "Examples that wait for a batch.", one(batcher.queuedSize));
     metric("dlrm_in_flight_batches", "gauge", "Batches on the device.", one(batcher.inFlightBatches));
   }
-  metric("dlrm_event_loop_delay_seconds", "gauge", "Delay of the event loop since the last scrape.", [
-    ['{quantile="0.5"}', eventLoopDelay.percentile(50) / 1e9],
-    ['{quantile="0.99"}', eventLoopDelay.percentile(99) / 1e9],
-    ['{quantile="1"}', eventLoopDelay.max / 1e9],
-  ]);
+  metric("dlrm_device_losses_total", "counter", "Times that the device was lost.", one(snapshot.deviceLosses));
+  metric("dlrm_device_reopenings_total", "counter", "Times that it was opened again.", one(snapshot.deviceReopenings));
+  metric(
+    "dlrm_event_loop_delay_seconds",
+    "gauge",
+    "Delay of a thread's event loop since the last scrape.",
+    [...eventLoopDelays].flatMap(([thread, delay]): Sample[] => [
+      [`{thread="${thread}",quantile="0.5"}`, delay.percentile(50) / 1e9],
+      [`{thread="${thread}",quantile="0.99"}`, delay.percentile(99) / 1e9],
+      [`{thread="${thread}",quantile="1"}`, delay.max / 1e9],
+    ]),
+  );
   metric("process_resident_memory_bytes", "gauge", "Resident memory.", one(memory.rss));
   metric("nodejs_heap_used_bytes", "gauge", "JavaScript heap in use.", one(memory.heapUsed));
   metric("nodejs_heap_total_bytes", "gauge", "JavaScript heap.", one(memory.heapTotal));

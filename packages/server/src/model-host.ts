@@ -7,7 +7,7 @@ import type { ServerLimits } from "./model-metadata.ts";
 import { planModel } from "./model-plan.ts";
 import { pjrtDeviceParts } from "./pjrt-device.ts";
 import { ServerError } from "./server-error.ts";
-import { isPjrtDevice, type LimitOptions, type ResolvedOptions } from "./server-options.ts";
+import { type DevicePrecision, isPjrtDevice, type LimitOptions, type ResolvedOptions } from "./server-options.ts";
 
 /** What the files of a model say, before anything large is read. */
 export interface ModelDescription {
@@ -76,6 +76,9 @@ export function bucketFor(buckets: readonly number[], rows: number): number {
   throw new ServerError("internal", `a batch of ${rows} rows, over the largest bucket, ${buckets.at(-1)}`);
 }
 
+/** As `resolveOptions` has checked. */
+type PjrtPrecision = Exclude<DevicePrecision, "int8">;
+
 async function openModelDevice(bundle: Bundle, buckets: readonly number[], load: OpenModelOptions): Promise<Device> {
   const { spec } = bundle;
   const { options, logger, signal } = load;
@@ -99,6 +102,8 @@ async function openModelDevice(bundle: Bundle, buckets: readonly number[], load:
       kind: "simulated",
       w: w as Float32Array,
       v: v as Float32Array,
+      fixedMicros: options.simulatedFixedMicros,
+      microsPerExample: options.simulatedMicrosPerExample,
       ...common,
       ...(signal === undefined ? {} : { signal }),
     });
@@ -107,6 +112,7 @@ async function openModelDevice(bundle: Bundle, buckets: readonly number[], load:
   if (isPjrtDevice(options.device)) {
     return await openDevice({
       kind: "pjrt",
+      precision: options.devicePrecision as PjrtPrecision,
       ...(await pjrtDeviceParts(bundle, options.device)),
       ...threads,
       ...common,
@@ -115,6 +121,7 @@ async function openModelDevice(bundle: Bundle, buckets: readonly number[], load:
   // Not stopped by the signal: a thread that is ended inside onnxruntime takes the whole process with it.
   return await openDevice({
     kind: "onnxruntime",
+    precision: options.devicePrecision,
     modelPath: bundle.paths.onnx,
     inputs: [
       { name: "dense", width: [spec.denseFeatures] },

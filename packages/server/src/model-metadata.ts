@@ -9,6 +9,7 @@ export interface ServerLimits {
   readonly maxExamplesPerRequest: number;
   readonly maxBatchSize: number;
   readonly maxEnqueuedExamples: number;
+  readonly maxEnqueuedBytes: number;
 }
 
 const ANY_NUMBER_OF_EXAMPLES = -1n;
@@ -23,6 +24,7 @@ export function describeModel(
   limits: ServerLimits,
 ): GetModelMetadataResponse {
   const { spec } = model;
+  const { maxMessageBytes, maxExamplesPerRequest, maxBatchSize, maxEnqueuedExamples } = limits;
   return create(GetModelMetadataResponseSchema, {
     model: model.name,
     version: model.version,
@@ -47,6 +49,11 @@ export function describeModel(
       pooling: Pooling.SUM,
     })),
     buckets: [...model.buckets],
-    limits: { ...limits, maxMessageBytes: BigInt(limits.maxMessageBytes) },
+    limits: {
+      maxMessageBytes: BigInt(maxMessageBytes),
+      maxExamplesPerRequest,
+      maxBatchSize,
+      maxEnqueuedExamples,
+    },
   });
 }

@@ -17,6 +17,7 @@ import type { ScoreSink } from "./score-sink.ts";
 import { ServerError } from "./server-error.ts";
 import { copyRequest, sliceRequest } from "./split-request.ts";
 import type { StageTimes } from "./stage-times.ts";
+import { WaitingLimit } from "./waiting-limit.ts";
 
 /** A model as the frontends' threads are told of it; structured-cloneable. */
 export interface RingModelInfo {
@@ -59,6 +60,7 @@ export class RingModel implements ScoringModel {
   readonly limits: ServerLimits;
   readonly maxExamplesPerRequest: number;
   readonly buckets: readonly number[];
+  readonly #waitingLimit: WaitingLimit;
   readonly #gatherPlan: GatherPlan;
   readonly #port: RingPort<ScoringSchema>;
   readonly #running: RunningBatch;
@@ -77,6 +79,7 @@ export class RingModel implements ScoringModel {
     this.spec = info.spec;
     this.plan = planModel(info.spec);
     this.limits = info.limits;
+    this.#waitingLimit = new WaitingLimit(info.limits, this.plan);
     this.maxExamplesPerRequest = info.limits.maxExamplesPerRequest;
     this.buckets = info.buckets;
     this.#gatherPlan = store.plan(info.spec.features.map(({ name, hotSize }) => ({ table: name, hotSize })));
@@ -117,14 +120,10 @@ export class RingModel implements ScoringModel {
       sink.failed(deadlinePassed());
       return;
     }
-    const { maxEnqueuedExamples } = this.limits;
     const waiting = this.#waitingExamples();
-    if (waiting + batch > maxEnqueuedExamples) {
+    if (waiting + batch > this.#waitingLimit.maxExamples) {
       this.#count(RING_CELL.refused, 1);
-      const message =
-        `the server is overloaded: ${waiting} of at most ${maxEnqueuedExamples} examples wait ` +
-        `(--max-enqueued-examples)`;
-      sink.failed(new ServerError("resource_exhausted", message, { retryAfterMs: RETRY_AFTER_MS }));
+      sink.failed(this.#waitingLimit.overloaded(waiting, RETRY_AFTER_MS));
       return;
     }
     if (batch > this.#port.maxBatchSize) this.#scoreParts(request, sink);

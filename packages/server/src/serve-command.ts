@@ -7,6 +7,7 @@ import {
   BATCHING_POLICIES,
   DEVICE_KINDS,
   DEVICE_NAMES,
+  DEVICE_PRECISIONS,
   type DeviceName,
   isPjrtDevice,
   type ServerOptions,
@@ -148,16 +149,32 @@ function serveCommand(): Command {
     )
     .option("--device-threads <n>", "threads of the device; 0: the CPUs this process may use", integer, 0)
     .addOption(
+      new Option("--device-precision <name>", "what the device computes in; the log says how exact it is")
+        .choices(DEVICE_PRECISIONS)
+        .default("float32"),
+    )
+    .option("--simulated-fixed-micros <µs>", "least time of a batch on the simulated device", decimal, 350)
+    .option("--simulated-micros-per-example <µs>", "what each example of a batch adds to it", decimal, 4)
+    .addOption(
       new Option("--batching <policy>", "when waiting requests become a batch")
         .choices(BATCHING_POLICIES)
         .default("adaptive"),
     )
     .option("--max-batch-size <examples>", "most examples run together (default: the bundle's largest bucket)", integer)
     .option("--batch-timeout-micros <µs>", "longest a request waits for others", integer, 1000)
-    .option("--max-in-flight-batches <n>", "batches gathered or run at one time", integer, 1)
+    .option(
+      "--max-in-flight-batches <n>",
+      "batches gathered or run at one time (default: as many as the device works on)",
+      integer,
+    )
     .option(
       "--max-enqueued-examples <n>",
       "most examples that may wait; beyond it RESOURCE_EXHAUSTED (default: 4 × the larger of a batch and a request)",
+      integer,
+    )
+    .option(
+      "--max-enqueued-bytes <n>",
+      "most bytes of ids and dense features that may wait, likewise (default: what the examples that may wait have)",
       integer,
     )
     .option(
@@ -185,6 +202,12 @@ function deviceName(text: string): DeviceName {
   if (kind !== undefined) return kind;
   if (isPjrtDevice(text)) return text;
   throw new InvalidArgumentError(`Allowed choices are ${DEVICE_NAMES.join(", ")}.`);
+}
+
+function decimal(text: string): number {
+  const value = Number(text);
+  if (text.trim() === "" || !Number.isFinite(value)) throw new InvalidArgumentError("Expected a number.");
+  return value;
 }
 
 function integer(text: string): number {

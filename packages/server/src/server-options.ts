@@ -19,6 +19,10 @@ export function isPjrtDevice(device: unknown): device is PjrtDeviceName {
   return device === "pjrt" || (typeof device === "string" && /^pjrt:./.test(device));
 }
 
+/** What a device computes in. */
+export const DEVICE_PRECISIONS = ["float32", "bfloat16", "int8"] as const;
+export type DevicePrecision = (typeof DEVICE_PRECISIONS)[number];
+
 export const BATCHING_POLICIES = ["off", "window", "adaptive"] as const;
 export type BatchingPolicy = (typeof BATCHING_POLICIES)[number];
 
@@ -50,6 +54,8 @@ export interface ServerOptions {
    * with `batching` `off`, and where the system cannot share a port.
    */
   readonly frontends?: number | undefined;
+  /** Whether several frontends may listen on one port. Default true; false acts as where the system cannot share a port. */
+  readonly reusePort?: boolean | undefined;
   /** Connections at once; a new one beyond it is closed at once. Default 10,000. */
   readonly maxConnections?: number | undefined;
   /** Calls that a connection may have open; beyond it REFUSED_STREAM. Default 1024. */
@@ -61,6 +67,15 @@ export interface ServerOptions {
   /** Threads of the device. Default (also 0): the CPUs this process may use. Only for `onnxruntime`. */
   readonly deviceThreads?: number | undefined;
   /**
+   * What the device computes in: `float32` (default) as the model is; `bfloat16` is for a PJRT plugin, and for `onnxruntime` on
+   * arm64 CPUs that have it; `int8` for `onnxruntime`. The log says how exact it is.
+   */
+  readonly devicePrecision?: DevicePrecision | undefined;
+  /** Least time of a batch on the `simulated` device, microseconds. Default 350. */
+  readonly simulatedFixedMicros?: number | undefined;
+  /** What each example adds to it, padding included, microseconds. Default 4. */
+  readonly simulatedMicrosPerExample?: number | undefined;
+  /**
    * When waiting requests become a batch. `adaptive` (default): at once while the device is idle, and otherwise when it
    * becomes free or waiting stops to pay; `window`: `batchTimeoutMicros` after the oldest came, or when the batch is full;
    * `off`: each request alone.
@@ -70,10 +85,18 @@ export interface ServerOptions {
   readonly maxBatchSize?: number | undefined;
   /** Longest a request waits for others, microseconds. Default 1000. Ignored with `off`. */
   readonly batchTimeoutMicros?: number | undefined;
-  /** Batches gathered or run at one time. Default 1: what comes meanwhile makes the next, larger batch. */
+  /**
+   * Batches gathered or run at one time. Default: what the device works on at one time, which is mostly 1; what comes
+   * meanwhile makes the next, larger batch. Several frontends run one at a time.
+   */
   readonly maxInFlightBatches?: number | undefined;
   /** Most examples that may wait; beyond it, RESOURCE_EXHAUSTED. Default 4 × the larger of `maxBatchSize` and `maxExamplesPerRequest`. */
   readonly maxEnqueuedExamples?: number | undefined;
+  /**
+   * Most bytes that may wait, ids and dense features of 4 bytes each; beyond it, RESOURCE_EXHAUSTED. Default: as many as
+   * `maxEnqueuedExamples` have.
+   */
+  readonly maxEnqueuedBytes?: number | undefined;
   /** Most examples in one request. Default 4096, or `maxBatchSize` if that is larger. */
   readonly maxExamplesPerRequest?: number | undefined;
   /** Largest request message, bytes, also after decompression. Default: what the largest request takes as JSON, in whole MiB. */
@@ -99,18 +122,23 @@ export interface ResolvedOptions {
   readonly transport: TransportKind;
   readonly transportLimits: TransportLimits;
   readonly frontends: number;
+  readonly reusePort: boolean;
   readonly device: NonNullable<ServerOptions["device"]>;
   readonly deviceThreads: number;
+  readonly devicePrecision: DevicePrecision;
+  readonly simulatedFixedMicros: number;
+  readonly simulatedMicrosPerExample: number;
   readonly batching: BatchingPolicy;
   readonly batchTimeoutMicros: number;
-  readonly maxInFlightBatches: number;
+  /** Undefined: as many as the device works on. */
+  readonly maxInFlightBatches: number | undefined;
   readonly drainTimeoutMs: number;
 }
 
 /** Limits as asked for; defaults depend on the model. */
 export type LimitOptions = Pick<
   ServerOptions,
-  "maxBatchSize" | "maxEnqueuedExamples" | "maxExamplesPerRequest" | "maxMessageBytes"
+  "maxBatchSize" | "maxEnqueuedExamples" | "maxEnqueuedBytes" | "maxExamplesPerRequest" | "maxMessageBytes"
 >;
 
 /** The ring has room for so many, and for as many again in place of those that end. */
@@ -123,6 +151,14 @@ function defaultFrontends({ device, batching }: ServerOptions): number {
   return leavesCpus && batching !== "off" ? Math.min(MAX_DEFAULT_FRONTENDS, availableParallelism()) : 1;
 }
 
+/** What a kind of device can compute in, on some machine. */
+function precisionsOf(device: ServerOptions["device"]): readonly DevicePrecision[] {
+  if (isPjrtDevice(device)) return ["float32", "bfloat16"];
+  return device === "onnxruntime" ? DEVICE_PRECISIONS : ["float32"];
+}
+
+/** A minute. */
+const MAX_SIMULATED_MICROS = 60_000_000;
 const MAX_INT32 = 2 ** 31 - 1;
 const MAX_PORT = 65_535;
 const MAX_TIMER_MS = MAX_INT32;
@@ -141,11 +177,15 @@ export function resolveOptions(options: ServerOptions): ResolvedOptions {
       maxHeaderBytes: options.maxHeaderBytes ?? 16_384,
     },
     frontends: options.frontends ?? defaultFrontends(options),
+    reusePort: options.reusePort ?? true,
     device: options.device ?? "onnxruntime",
     deviceThreads: options.deviceThreads ?? 0,
+    devicePrecision: options.devicePrecision ?? "float32",
+    simulatedFixedMicros: options.simulatedFixedMicros ?? 350,
+    simulatedMicrosPerExample: options.simulatedMicrosPerExample ?? 4,
     batching: options.batching ?? "adaptive",
     batchTimeoutMicros: options.batchTimeoutMicros ?? 1000,
-    maxInFlightBatches: options.maxInFlightBatches ?? 1,
+    maxInFlightBatches: options.maxInFlightBatches,
     drainTimeoutMs: options.drainTimeoutMs ?? 10_000,
   };
   const problems: string[] = [];
@@ -155,6 +195,11 @@ export function resolveOptions(options: ServerOptions): ResolvedOptions {
   const integer = (name: string, value: number | undefined, least: number, most: number): void => {
     if (value !== undefined && !(Number.isInteger(value) && value >= least && value <= most)) {
       problems.push(`${name} must be an integer from ${least} to ${most}, got ${value}`);
+    }
+  };
+  const micros = (name: string, value: number): void => {
+    if (!(value >= 0 && value <= MAX_SIMULATED_MICROS)) {
+      problems.push(`${name} must be a number from 0 to ${MAX_SIMULATED_MICROS}, got ${value}`);
     }
   };
   const oneOf = (name: string, value: unknown, values: readonly string[]): void => {
@@ -167,6 +212,9 @@ export function resolveOptions(options: ServerOptions): ResolvedOptions {
   if (typeof resolved.device !== "function" && !isPjrtDevice(resolved.device)) {
     oneOf("device", resolved.device, [...DEVICE_KINDS, "pjrt", "pjrt:PATH"]);
   }
+  oneOf("devicePrecision", resolved.devicePrecision, precisionsOf(resolved.device));
+  micros("simulatedFixedMicros", resolved.simulatedFixedMicros);
+  micros("simulatedMicrosPerExample", resolved.simulatedMicrosPerExample);
   oneOf("transport", resolved.transport, TRANSPORTS);
   integer("frontends", options.frontends, 1, MAX_FRONTENDS);
   if (resolved.batching === "off" && resolved.frontends > 1) {
@@ -178,10 +226,11 @@ export function resolveOptions(options: ServerOptions): ResolvedOptions {
   oneOf("batching", resolved.batching, BATCHING_POLICIES);
   integer("deviceThreads", resolved.deviceThreads, 0, 1024);
   integer("batchTimeoutMicros", resolved.batchTimeoutMicros, 0, 60_000_000);
-  integer("maxInFlightBatches", resolved.maxInFlightBatches, 1, 16);
+  integer("maxInFlightBatches", options.maxInFlightBatches, 1, 16);
   integer("drainTimeoutMs", resolved.drainTimeoutMs, 0, MAX_TIMER_MS);
   integer("maxBatchSize", options.maxBatchSize, 1, MAX_INT32);
   integer("maxEnqueuedExamples", options.maxEnqueuedExamples, 1, MAX_INT32);
+  integer("maxEnqueuedBytes", options.maxEnqueuedBytes, 1, Number.MAX_SAFE_INTEGER);
   integer("maxExamplesPerRequest", options.maxExamplesPerRequest, 1, MAX_INT32);
   integer("maxMessageBytes", options.maxMessageBytes, 1, MAX_INT32);
   if (problems.length > 0) throw new ServerError("invalid_options", problems.join("; "));

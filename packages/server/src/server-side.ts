@@ -15,6 +15,9 @@ export interface ServerSideParts {
   readonly onFatal: (error: Error) => void;
 }
 
+/** What it knows of the server's state. */
+export type SideSnapshot = Omit<AdminSnapshot, "phase" | "deviceLosses" | "deviceReopenings">;
+
 /** The part of a server that has connections, requests and batches: in its own thread, or in several. */
 export interface ServerSide {
   readonly frontends: number;
@@ -24,7 +27,7 @@ export interface ServerSide {
   listen(host: string, port: number): Promise<number>;
   /** Makes everything ready to score with the model, which stays the caller's to close. */
   serve(model: ModelHost): Promise<void>;
-  snapshot(): Omit<AdminSnapshot, "phase">;
+  snapshot(): SideSnapshot;
   /** Once the health says draining: answers what is in, and ends all connections. */
   drain(): Promise<void>;
   /** Ends everything at once; requests that are in fail. */

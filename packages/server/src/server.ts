@@ -66,6 +66,8 @@ class Server implements RunningServer {
   #adminPort: number | undefined = undefined;
   #port = 0;
   #model: ModelHost | undefined;
+  #deviceLosses = 0;
+  #deviceReopenings = 0;
   #drained: Promise<DrainReport> | undefined;
   #closed: Promise<void> | undefined;
 
@@ -135,6 +137,8 @@ class Server implements RunningServer {
         kernel: store.kernel.name,
         ...(store.kernel.whyNotNative === undefined ? {} : { whyNotNative: store.kernel.whyNotNative }),
         device: device.name,
+        precision: device.precision.name,
+        ...(device.precision.error === undefined ? {} : { precisionError: device.precision.error }),
         frontends: this.frontends,
         batching,
         ...(batching === "window" ? { batchTimeoutMicros } : {}),
@@ -182,10 +186,16 @@ class Server implements RunningServer {
   }
 
   #snapshot(): AdminSnapshot {
-    return { phase: this.#health.phase, ...this.#side.snapshot() };
+    return {
+      phase: this.#health.phase,
+      deviceLosses: this.#deviceLosses,
+      deviceReopenings: this.#deviceReopenings,
+      ...this.#side.snapshot(),
+    };
   }
 
   #deviceLost(error: Error, isForGood: boolean): void {
+    this.#deviceLosses++;
     if (isForGood) {
       this.#fatal(error, "the device is lost");
       return;
@@ -196,6 +206,7 @@ class Server implements RunningServer {
   }
 
   #deviceReopened(): void {
+    this.#deviceReopenings++;
     if (this.#health.phase !== "recovering") return;
     this.#health.advance("serving");
     this.#logger.info({}, "the device is open again");

@@ -1,11 +1,10 @@
-import type { AdminSnapshot } from "./admin-server.ts";
 import { RING_CELL, sumCells } from "./frontend-cells.ts";
 import { FrontendThreads } from "./frontend-threads.ts";
 import type { ModelHost } from "./model-host.ts";
 import { DENSE_INPUT } from "./model-plan.ts";
 import { RingDevice } from "./ring-device.ts";
 import { COUNTER_CELLS, ServerCounters, type ServerStats } from "./server-counters.ts";
-import type { ServerSide, ServerSideParts } from "./server-side.ts";
+import type { ServerSide, ServerSideParts, SideSnapshot } from "./server-side.ts";
 import { STAGE_CELLS, StageTimes } from "./stage-times.ts";
 
 /** Several frontends in threads of their own; this thread takes their batches from the ring to the device. */
@@ -52,7 +51,7 @@ export class ThreadedFrontends implements ServerSide {
     await this.#threads.serve(model, this.#device);
   }
 
-  snapshot(): Omit<AdminSnapshot, "phase"> {
+  snapshot(): SideSnapshot {
     const cells = this.#threads.cells;
     const ring = sumCells(
       cells.map((each) => each.ring),
@@ -66,6 +65,7 @@ export class ThreadedFrontends implements ServerSide {
       stats: this.stats,
       stages: new StageTimes(stages),
       inFlightRequests: this.inFlightRequests,
+      eventLoopDelays: this.#threads.eventLoopDelays,
       outOfVocabulary: new Map(
         this.#inputNames
           .map((name, index) => [name, unknownIds[index] as number] as const)

@@ -50,6 +50,7 @@ test("metrics count requests by code, batches by reason, padding, and times by s
     expect(value(`dlrm_stage_seconds_bucket{stage="${stage}",le="+Inf"}`), `stage ${stage}`).toBe(count);
     expect(value(`dlrm_stage_seconds_sum{stage="${stage}"}`), `stage ${stage}`).toBeGreaterThan(0);
   }
+  expect(samples.has('dlrm_event_loop_delay_seconds{thread="main",quantile="1"}')).toBe(true);
   expect(value("process_resident_memory_bytes")).toBeGreaterThan(1e6);
   expect(value("process_cpu_seconds_total")).toBeGreaterThan(0);
   for (const [name, text_] of samples) expect(Number(text_), `metric ${name}`).not.toBeNaN();

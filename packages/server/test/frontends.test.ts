@@ -1,6 +1,7 @@
 import type { Worker } from "node:worker_threads";
 import { createClient } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
+import { pino } from "pino";
 import { Health, PredictionService, ServingStatus } from "@dlrm/proto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { exampleRequest, inputsOf } from "./example-requests.ts";
@@ -86,6 +87,13 @@ describe("two frontends", () => {
     const text = await (await fetch(`http://127.0.0.1:${server.adminPort}/metrics`)).text();
     expect(text).toContain(`dlrm_batched_examples_total ${examples}\n`);
     expect(text).toContain(`dlrm_stage_seconds_count{stage="gather"} 36\n`);
+    const delays = text.matchAll(/^dlrm_event_loop_delay_seconds\{thread="(.+)",quantile="1"\} (.+)$/gmu);
+    const threads = [...delays].map(([, thread, seconds]) => [thread, Number(seconds) > 0]);
+    expect(threads).toEqual([
+      ["main", true],
+      ["frontend 0", true],
+      ["frontend 1", true],
+    ]);
   });
 
   test("an id that is no row, and more than may wait, are refused as by one frontend", async () => {
@@ -165,6 +173,24 @@ describe("two frontends", () => {
     expect(server.phase).toBe("closed");
   });
 
+  test("are one where threads cannot share a port, and the log says so", async () => {
+    const warnings: unknown[] = [];
+    const logger = pino(
+      { level: "warn", base: null },
+      { write: (line: string) => void warnings.push(JSON.parse(line)) },
+    );
+    await using server = await startTestServer(bundle, { frontends: 2, reusePort: false, logger });
+    expect(server.frontends).toBe(1);
+    expect(warnings).toMatchObject([
+      {
+        reason: "frontends may not share a port",
+        msg: "threads cannot share a port here: one frontend instead of several",
+      },
+    ]);
+    const { outputs } = await grpcClient(server.port).predict({ inputs: inputsOf(exampleRequest(1, 1)) });
+    expect(outputs["scores"]?.shape).toEqual([1n]);
+  });
+
   test("one that crashes is replaced, and the requests of the other are answered", async () => {
     using threads = watchThreads();
     const device = new HeldDevice();
@@ -221,5 +247,7 @@ describe.each([1, 2])("a device whose thread crashes, with %i frontends", (front
     await untilHealth(server.port, ServingStatus.SERVING);
     expect(await client.predict({ inputs })).toEqual(before);
     expect(threads.named("simulated device")).toHaveLength(2);
+    expect(await metric(server.adminPort, "dlrm_device_losses_total")).toBe(1);
+    expect(await metric(server.adminPort, "dlrm_device_reopenings_total")).toBe(1);
   });
 });

@@ -176,6 +176,17 @@ describe("start", () => {
     expect(await code({ batching: "off", frontends: 2 })).toBe(
       'invalid_options: frontends must be 1 with batching "off", got 2: several fill common batches',
     );
+    expect(await code({ devicePrecision: "int8", simulatedFixedMicros: -1 })).toBe(
+      'invalid_options: devicePrecision must be one of float32, got "int8"; ' +
+        "simulatedFixedMicros must be a number from 0 to 60000000, got -1",
+    );
+    expect(await code({ device: "pjrt", devicePrecision: "int8" })).toBe(
+      'invalid_options: devicePrecision must be one of float32, bfloat16, got "int8"',
+    );
+    expect(await code({ maxExamplesPerRequest: 100, maxEnqueuedBytes: 5599 })).toBe(
+      "invalid_options: maxEnqueuedBytes (--max-enqueued-bytes) is 5599, less than the 5600 bytes of 100 examples, the largest " +
+        "batch or request",
+    );
     expect(await code({ maxBatchSize: 65, maxEnqueuedExamples: 5 })).toBe(
       "invalid_options: maxBatchSize (--max-batch-size) is 65, over the bundle's largest bucket, 64; " +
         "maxEnqueuedExamples (--max-enqueued-examples) is 5, so that a request of maxExamplesPerRequest " +
@@ -411,6 +422,26 @@ describe("dlrm-serve", () => {
     const serving = serve(...args);
     expect(await serving.exit).toEqual({ code: 2, signal: null });
     expect(serving.lines.join("\n")).toContain(message);
+  });
+
+  test("the device is told what to compute in, and what to take for it", async () => {
+    const serving = serve(
+      ...simulated(),
+      ...["--simulated-fixed-micros", "20.5", "--simulated-micros-per-example", "0", "--device-precision", "float32"],
+    );
+    expect(await serving.logged("serving")).toMatchObject({
+      device: "simulated accelerator (20.5 µs + 0 µs an example)",
+      precision: "float32",
+    });
+    serving.kill("SIGTERM");
+    expect(await serving.exit).toEqual({ code: 0, signal: null });
+    const quantized = serve("--bundle", bundle.dir, "--port", "0", "--device-precision", "int8");
+    expect(await quantized.logged("serving")).toMatchObject({
+      precision: "int8",
+      precisionError: { maxAbs: expect.any(Number) as number },
+    });
+    quantized.kill("SIGTERM");
+    expect(await quantized.exit).toEqual({ code: 0, signal: null });
   });
 
   test("a bundle that is none ends with code 1 before anything listens, and is said once", async () => {

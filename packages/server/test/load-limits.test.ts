@@ -47,6 +47,30 @@ test("requests beyond what may wait are RESOURCE_EXHAUSTED, with a pushback, and
   expect(server.stats.refusedRequests).toEqual({ RESOURCE_EXHAUSTED: 3 });
 });
 
+test.each([1, 2])("a limit of bytes is as one of examples, with %i frontends", async (frontends) => {
+  const device = new HeldDevice();
+  // An example has 11 ids and 3 dense features: 56 bytes.
+  await using server = await startTestServer(bundle, {
+    frontends,
+    device: device.open,
+    maxBatchSize: 2,
+    maxExamplesPerRequest: 2,
+    maxEnqueuedBytes: 2 * 56 + 55,
+  });
+  await using client = new RawHttp2Client(server.port);
+  using _release = device;
+  const begun = device.hold();
+  const running = client.call(frame(messageOf(1, 2)));
+  await begun;
+  const waiting = client.call(frame(messageOf(2, 2)));
+  const { grpcStatus, grpcMessage } = await client.call(frame(messageOf(3, 1)));
+  expect(grpcStatus).toBe(Code.ResourceExhausted);
+  expect(grpcMessage).toBe("the server is overloaded: 112 of at most 167 bytes wait (--max-enqueued-bytes)");
+  device.release();
+  expect((await running).grpcStatus).toBe(0);
+  expect((await waiting).grpcStatus).toBe(0);
+});
+
 test("a request whose deadline passes while it waits is DEADLINE_EXCEEDED at once, and never run", async () => {
   const device = new HeldDevice();
   await using server = await startTestServer(bundle, { device: device.open, maxBatchSize: 8 });
