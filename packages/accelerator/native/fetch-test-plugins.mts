@@ -1,12 +1,13 @@
 /**
- * `node native/fetch-test-plugins.mts`: downloads two of XLA's CPU plugins, of the oldest and the newest supported version of the
- * PJRT API, from the Python package index (some 60 MB each), checks them, and unpacks them to where the tests look.
+ * `node native/fetch-test-plugins.mts [--libtpu]`: downloads two of XLA's CPU plugins, of the oldest and the newest supported version of
+ * the PJRT API, from the Python package index (some 60 MB each), checks them, and unpacks them to where the tests look. With `--libtpu`
+ * also libtpu (137 MB, under Google Cloud's terms), for the tests of a machine without a TPU.
  */
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from "node:fs";
 import path from "node:path";
-import { TEST_PLUGINS, type TestPlugin } from "../test/test-plugins.ts";
+import { LIBTPU, TEST_PLUGINS, type TestPlugin } from "../test/test-plugins.ts";
 
 function run(command: string, args: readonly string[], cwd: string): void {
   const { error, status, stderr } = spawnSync(command, args, {
@@ -18,12 +19,12 @@ function run(command: string, args: readonly string[], cwd: string): void {
   if (status !== 0) throw new Error(`${command} ${args.join(" ")} ended with ${status}: ${stderr.trim()}`);
 }
 
-function fetch({ requirement, wheel, sha256, folder }: TestPlugin): void {
+function fetch({ requirement, wheel, wheelOptions, sha256, folder }: TestPlugin): void {
   mkdirSync(path.dirname(folder), { recursive: true });
   const staging = mkdtempSync(`${folder}.`);
   try {
-    const platform = ["--platform", "manylinux_2_27_x86_64", "--only-binary", ":all:"];
-    run("python3", ["-m", "pip", "download", "--quiet", "--no-deps", ...platform, "-d", ".", requirement], staging);
+    const options = ["--quiet", "--no-deps", "--only-binary", ":all:", ...wheelOptions];
+    run("python3", ["-m", "pip", "download", ...options, "-d", ".", requirement], staging);
     const found = createHash("sha256")
       .update(readFileSync(path.join(staging, wheel)))
       .digest("hex");
@@ -39,7 +40,7 @@ function fetch({ requirement, wheel, sha256, folder }: TestPlugin): void {
 if (process.platform !== "linux" || process.arch !== "x64") {
   console.error(`no test plugins for ${process.platform}-${process.arch}: tests that need one are skipped`);
 } else {
-  for (const plugin of TEST_PLUGINS) {
+  for (const plugin of process.argv.includes("--libtpu") ? [...TEST_PLUGINS, LIBTPU] : TEST_PLUGINS) {
     if (existsSync(plugin.pluginPath)) {
       console.error(`${plugin.name}: there`);
       continue;

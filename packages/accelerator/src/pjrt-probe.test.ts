@@ -67,6 +67,14 @@ describe.concurrent("asking a plugin in a child process", () => {
     });
   });
 
+  test.skipIf(missing !== "")(`what stands in for libtpu is given up in time of its own accord${because}`, async () => {
+    const plugin = await pluginOf("libtpu", { initialize: "for (;;) pause();" });
+    await expect(findPjrtDevice(plugin)).rejects.toMatchObject({
+      code: "provider_unavailable",
+      message: `${plugin} found no device within probeTimeoutMs, 4500 ms, and was given up: set TPU_SKIP_MDS_QUERY=1 if the metadata server does not answer`,
+    });
+  });
+
   test.skipIf(missing !== "")(
     `one that ends its process ends only the child, and its last words are told${because}`,
     async () => {

@@ -130,7 +130,7 @@ function ask(question: PluginQuestion, { timeoutMs, signal }: ProbeOptions): Pro
     };
     const timer = setTimeout(
       () => {
-        const message = `${pluginPath} found no device within probeTimeoutMs, ${timeoutMs} ms, and was given up${lastLine(stderr)}`;
+        const message = `${pluginPath} found no device within probeTimeoutMs, ${timeoutMs} ms, and was given up${advice(pluginPath)}${lastLine(stderr)}`;
         settle(() => reject(new AcceleratorError("provider_unavailable", message)));
       },
       Math.min(timeoutMs, 2 ** 31 - 1),
@@ -161,6 +161,10 @@ function ask(question: PluginQuestion, { timeoutMs, signal }: ProbeOptions): Pro
       });
     });
   });
+}
+
+function advice(pluginPath: string): string {
+  return isTpuPlugin(pluginPath) ? ": set TPU_SKIP_MDS_QUERY=1 if the metadata server does not answer" : "";
 }
 
 function lastLine(stderr: string): string {

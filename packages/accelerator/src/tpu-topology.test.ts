@@ -42,7 +42,6 @@ describe("the topology of one host", () => {
     ["an accelerator type", { TPU_ACCELERATOR_TYPE: "v6e-16" }],
     ["bounds", { TPU_CHIPS_PER_PROCESS_BOUNDS: "1,1,1", TPU_PROCESS_BOUNDS: "1,1,1" }],
     ["host names", { TPU_WORKER_HOSTNAMES: "a,b" }],
-    ["the wish to ask the metadata server", { TPU_SKIP_MDS_QUERY: "false" }],
   ])("is left alone where the process has %s", (_what, env) => {
     expect(tpuVariables(chips(1, V6E), env)).toEqual({});
   });
@@ -55,8 +54,17 @@ describe("the topology of one host", () => {
 
   test("of no chip is none, and libtpu is told not to ask, unless the process says otherwise", () => {
     expect(tpuVariables([], {})).toEqual({ TPU_SKIP_MDS_QUERY: "1" });
-    expect(tpuVariables([], { TPU_SKIP_MDS_QUERY: "0" })).toEqual({});
+    expect(tpuVariables([], { TPU_SKIP_MDS_QUERY: "yes" })).toEqual({});
   });
+
+  test.each(["0", "false", "False"])(
+    "is the metadata server's to tell where the process does not skip it: %s",
+    (skip) => {
+      // libtpu skips it for any text but the empty one.
+      expect(tpuVariables([], { TPU_SKIP_MDS_QUERY: skip })).toEqual({ TPU_SKIP_MDS_QUERY: "" });
+      expect(tpuVariables(chips(1, V6E), { TPU_SKIP_MDS_QUERY: skip })).toEqual({ TPU_SKIP_MDS_QUERY: "" });
+    },
+  );
 });
 
 test("chips are known by the numbers of the PCI bus, and a network card of the same vendor is none", async () => {

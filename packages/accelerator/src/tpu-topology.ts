@@ -65,13 +65,15 @@ export function readTpuChips(pciDevices: string = PCI_DEVICES): readonly string[
  * `TPU_SKIP_MDS_QUERY` itself:
  *
  * - without a chip, so that it fails at once;
- * - with the chips of one host of a known kind, together with the topology that these have. Not if that variable is 0 or
- *   false, or any variable of the topology is set: then the machine, or a person, knows better.
+ * - with the chips of one host of a known kind, together with the topology that these have. Not if any variable of the
+ *   topology is set: then the machine, or a person, knows better.
+ *
+ * 0 and false ask: libtpu itself takes everything but an empty text as the wish not to.
  */
 export function tpuVariables(chips: readonly string[], env: NodeJS.ProcessEnv): Record<string, string> {
   const skip = env["TPU_SKIP_MDS_QUERY"];
+  if (skip !== undefined && ["0", "false"].includes(skip.toLowerCase())) return { TPU_SKIP_MDS_QUERY: "" };
   if (chips.length === 0) return skip === undefined ? { TPU_SKIP_MDS_QUERY: "1" } : {};
-  if (skip !== undefined && ["0", "false"].includes(skip.toLowerCase())) return {};
   if (TOPOLOGY_VARIABLES.some((name) => env[name])) return {};
   const [first = ""] = chips;
   const acceleratorType = GENERATIONS[first]?.acceleratorTypes[chips.length];
