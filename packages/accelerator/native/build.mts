@@ -77,10 +77,11 @@ function main(): void {
   console.error(`PJRT binding: building with ${compiler} (some ten seconds)`);
   mkdirSync(target, { recursive: true });
   const library = ["plugin.cc", "client.cc", "executable.cc"];
+  const functions = ["binding.cc", "binding-client.cc", "binding-program.cc", "binding-call.cc"];
   const undefinedSymbols = process.platform === "darwin" ? ["-undefined", "dynamic_lookup"] : [];
   compile(
     compiler,
-    ["-shared", ...undefinedSymbols, `-I${headersFolder()}`, ...library, "binding.cc", "-ldl"],
+    ["-shared", ...undefinedSymbols, `-I${headersFolder()}`, ...library, ...functions, "-ldl"],
     binding,
   );
   compile(compiler, [...library, "bench-client.cc", "-ldl"], client);

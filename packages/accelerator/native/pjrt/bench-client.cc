@@ -57,7 +57,7 @@ void Measure(char** arguments) {
   const std::string program{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   const int calls = std::atoi(arguments[3]);
   const int rounds = std::atoi(arguments[4]);
-  const auto client = Client::Open({arguments[1], {}, {}});
+  const auto client = Client::Open({arguments[1], {{"cpu_device_count", int64_t{1}}}, {}});
   const std::string one_replica_one_partition("\x1a\x04\x20\x01\x28\x01", 6);
   const auto executable = Executable::Compile(client, program, one_replica_one_partition);
   std::vector<std::shared_ptr<DeviceBuffer>> weights;
