@@ -101,6 +101,19 @@ describe("export", () => {
     expect(await readdir(parent)).toEqual([]);
   });
 
+  test("needs a directory, but names a misspelt option before", async () => {
+    expect(await run("export", "--preset", "dcnv2-lite")).toEqual({
+      code: 2,
+      out: "",
+      err: "error: required option '--out <dir>' not specified\n",
+    });
+    expect(await run("export", "--preset", "dcnv2-lite", "--ouut", "bundle")).toEqual({
+      code: 2,
+      out: "",
+      err: "error: unknown option '--ouut'\n(Did you mean --out?)\n",
+    });
+  });
+
   test("shows every problem of a spec", async () => {
     const file = path.join(await temporaryDirectory(), "spec.json");
     await writeFile(file, JSON.stringify({ ...TINY_SPEC, embeddingDim: 0, denseFeatures: 0 }));

@@ -19,7 +19,7 @@ export interface CommandOutput {
 interface ExportFlags {
   readonly preset?: string;
   readonly spec?: string;
-  readonly out: string;
+  readonly out?: string;
   readonly maxVocabSize?: number;
   readonly seed: number;
   readonly modelVersion: string;
@@ -55,12 +55,12 @@ function program({ out, err }: CommandOutput, signal: AbortSignal): Command {
     .exitOverride()
     .configureOutput({ writeOut: (text) => out.write(text), writeErr: (text) => err.write(text) });
 
-  command
-    .command("export")
+  const exporting = command.command("export");
+  exporting
     .description("make a bundle with seeded weights; the directory appears complete or not at all")
     .addOption(new Option("--preset <name>", "model to make").choices(PRESET_NAMES).conflicts("spec"))
     .option("--spec <file>", "JSON file with a model spec, instead of a preset")
-    .requiredOption("--out <dir>", "directory to make; must not exist, or be empty")
+    .option("--out <dir>", "directory to make; must not exist, or be empty (required)")
     .option("--max-vocab-size <rows>", "cap on the rows of every table of the preset", integer)
     .option("--seed <number>", "seed of the weights, 0 to 4294967295", integer, 1)
     .option("--model-version <text>", "version that model.json names", "1")
@@ -76,13 +76,16 @@ function program({ out, err }: CommandOutput, signal: AbortSignal): Command {
     .option("--quiet", "show no progress")
     .addHelpText("after", "\nExample:\n  dlrm-model export --preset dcnv2-smoke --out ./dcnv2-smoke")
     .action(async (flags: ExportFlags) => {
+      // Not a required option: a missing one would be told before one that is misspelt, which may be the same.
+      const { out: dir } = flags;
+      if (dir === undefined) exporting.error("error: required option '--out <dir>' not specified");
       const spec = await specOf(flags);
-      const progress = new ProgressLine(`writing ${flags.out}`, err);
+      const progress = new ProgressLine(`writing ${dir}`, err);
       try {
         const bundle = await exportBundle({
           spec,
           seed: flags.seed,
-          dir: flags.out,
+          dir,
           version: flags.modelVersion,
           buckets: flags.buckets,
           existing: flags.ifMissing === true ? "reuse" : "refuse",
