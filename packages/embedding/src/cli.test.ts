@@ -95,7 +95,10 @@ test.each([
   [["quantise"], /command is "quantise", expected quantize/],
   [["quantize", "--in", "x"], /--in and --out are needed/],
   [["quantize", "--in", "x", "--out", "y", "--dtype", "int2"], /--dtype is int2, expected float16/],
-  [["quantize", "--inn", "x"], /Unknown option '--inn'/],
+  [["quantize", "--inn", "x"], /^dlrm-embedding: unknown option --inn; did you mean --in\?\n/],
+  [["quantize", "--ot", "x"], /^dlrm-embedding: unknown option --ot; did you mean --out\?\n/],
+  [["quantize", "--dtipe", "x"], /^dlrm-embedding: unknown option --dtipe; did you mean --dtype\?\n/],
+  [["quantize", "--threads", "x"], /^dlrm-embedding: unknown option --threads\n/],
 ])("%j is a usage error", async (args, message) => {
   const { code, stderr } = await run(...args);
   expect(code).toBe(2);

@@ -68,24 +68,39 @@ async function reportScoreError(
   );
 }
 
+const OPTIONS = {
+  in: { type: "string" },
+  out: { type: "string" },
+  dtype: { type: "string" },
+  bundle: { type: "string" },
+  scorer: { type: "string" },
+  examples: { type: "string" },
+  help: { type: "boolean" },
+} as const;
+
 function parse(args: readonly string[]) {
   try {
-    return parseArgs({
-      args: [...args],
-      allowPositionals: true,
-      options: {
-        in: { type: "string" },
-        out: { type: "string" },
-        dtype: { type: "string" },
-        bundle: { type: "string" },
-        scorer: { type: "string" },
-        examples: { type: "string" },
-        help: { type: "boolean" },
-      },
-    });
+    return parseArgs({ args: [...args], allowPositionals: true, options: OPTIONS });
   } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : String(error));
+    if (!(error instanceof Error)) throw error;
+    // Node's own message goes on about positional arguments.
+    const unknown = /^Unknown option '(-[^']*)'/.exec(error.message)?.[1];
+    throw new UsageError(unknown === undefined ? error.message : `unknown option ${unknown}${suggestion(unknown)}`);
   }
+}
+
+/** Names the option that has the same letters but for one that is missing, wrong or too many, if there is one. */
+function suggestion(unknown: string): string {
+  const near = Object.keys(OPTIONS).find((name) => isOneEditAway(unknown, `--${name}`));
+  return near === undefined ? "" : `; did you mean --${near}?`;
+}
+
+function isOneEditAway(a: string, b: string): boolean {
+  const [short, long] = a.length < b.length ? [a, b] : [b, a];
+  let start = 0;
+  while (start < short.length && short[start] === long[start]) start++;
+  // What follows a letter too many, or a wrong one.
+  return short.slice(start) === long.slice(start + 1) || short.slice(start + 1) === long.slice(start + 1);
 }
 
 let shownPercent = -1;
