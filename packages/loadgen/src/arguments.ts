@@ -153,9 +153,10 @@ Examples:
 Exit codes: 0 valid run, 1 failed or INVALID run, or a scenario that is not passed, 2 wrong usage, 130 interrupted.`;
 
 function number(text: string): number {
-  const value = Number(text.replaceAll("_", ""));
-  if (text.trim() === "" || !Number.isFinite(value)) throw new InvalidArgumentError("Expected a number.");
-  return value;
+  if (!/^-?\d+(?:_\d+)*(?:\.\d+)?$/.test(text)) {
+    throw new InvalidArgumentError("Expected a number, such as 0.5, 1000 or 1_000.");
+  }
+  return Number(text.replaceAll("_", ""));
 }
 
 function address(text: string): { host: string; port: number } {
