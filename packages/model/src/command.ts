@@ -55,7 +55,7 @@ function program({ out, err }: CommandOutput, signal: AbortSignal): Command {
     .exitOverride()
     .configureOutput({ writeOut: (text) => out.write(text), writeErr: (text) => err.write(text) });
 
-  const exporting = command.command("export");
+  const exporting: Command = command.command("export");
   exporting
     .description("make a bundle with seeded weights; the directory appears complete or not at all")
     .addOption(new Option("--preset <name>", "model to make").choices(PRESET_NAMES).conflicts("spec"))
