@@ -37,6 +37,14 @@ describe("the call ring", () => {
     expect(ring.completedChange(0)).toBeUndefined();
   });
 
+  test("looks for the bell for as long as it is told to", () => {
+    const ring = CallRing.allocate(2, 1);
+    const heard = ring.bell;
+    expect(ring.spinForBell(heard, 0.01)).toBe(false);
+    ring.submit(0);
+    expect(ring.spinForBell(heard, Number.POSITIVE_INFINITY)).toBe(true);
+  });
+
   test("changes the bell for a call, a letter and the wish to close", () => {
     const ring = CallRing.allocate(2, 1);
     const bells = [ring.bell];

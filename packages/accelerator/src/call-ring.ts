@@ -1,3 +1,5 @@
+import { performance } from "node:perf_hooks";
+
 /** What became of the call in a slot. Moves forward only, until the slot is taken again. */
 export const CALL_QUEUED = 1;
 export const CALL_RUNNING = 2;
@@ -129,6 +131,14 @@ export class CallRing {
 
   get bell(): number {
     return Atomics.load(this.#words, BELL);
+  }
+
+  /** Looks at the bell without sleeping, for so many milliseconds at most. Whether it is no longer `heard`. */
+  spinForBell(heard: number, forMs: number): boolean {
+    for (const endsAtMs = performance.now() + forMs; this.bell === heard;) {
+      if (performance.now() >= endsAtMs) return false;
+    }
+    return true;
   }
 
   /** Blocks the thread until the bell is no longer `heard`, or for `timeoutMs`. */

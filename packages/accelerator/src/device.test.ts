@@ -19,6 +19,20 @@ beforeAll(async () => {
 });
 afterAll(() => folder.remove());
 
+test("a device whose calls take next to no time leaves the caller's loop its turns", async () => {
+  const device = await openDevice(specOf("simulated", modelPath));
+  const batch = makeBatch(1);
+  // The first is slept for, the others are looked for.
+  for (let call = 0; call < 3; call++) await device.execute(1, batch.inputs, batch.outputs);
+  const ended: string[] = [];
+  const running = device.execute(1, batch.inputs, batch.outputs).then(() => ended.push("call"));
+  const turn = new Promise((resolve) => setImmediate(resolve)).then(() => ended.push("turn"));
+  await Promise.all([running, turn]);
+  expect(ended.sort()).toEqual(["call", "turn"]);
+  expect(device.stats.executions).toBe(4);
+  await device.close();
+});
+
 // What every device promises, whatever runs behind it.
 describe.each(["onnxruntime", "simulated", "reference"] as const)("a device of kind %s", (kind) => {
   let device: Device;

@@ -5,6 +5,7 @@ import { TensorTable } from "./buffer-table.ts";
 import { CALL_DONE, CALL_FAILED, type CallRing } from "./call-ring.ts";
 import { AcceleratorError, toErrorRecord } from "./errors.ts";
 import type { CompiledMessage, CompileLetter, LetterToCaller, LetterToThread } from "./thread-protocol.ts";
+import { SPIN_MS, spinsAfter } from "./short-calls.ts";
 import { warmUp } from "./warm-up.ts";
 
 /** Part of a bucket's last time after which its call may well be done: until then a bell is waited for, afterwards its end. */
@@ -58,6 +59,8 @@ class CallServer {
   #next = 0;
   /** When the device was done with a call last: a call that waited for it was not running. */
   #freeAtMs = 0;
+  /** How long the last call took: after a short one, the next is looked for before the thread sleeps. */
+  #lastCallMs = Number.POSITIVE_INFINITY;
 
   constructor(
     backend: Backend<unknown>,
@@ -100,7 +103,7 @@ class CallServer {
         // A call may have come after `submitted` was read; none comes after the wish to close.
         if (ring.submitted === this.#next) return;
       } else {
-        ring.waitForBell(bell);
+        if (!spinsAfter(this.#lastCallMs) || !ring.spinForBell(bell, SPIN_MS)) ring.waitForBell(bell);
       }
     }
   }
@@ -208,6 +211,7 @@ class CallServer {
       const busyMs = endedMs - Math.max(beganMs, this.#freeAtMs);
       this.#freeAtMs = endedMs;
       this.#lastMs[bucketIndex] = busyMs;
+      this.#lastCallMs = busyMs;
       if (state === "failed") {
         const failure = AcceleratorError.from(error, "run_failed", `${this.#backend.name} failed`);
         const letter: LetterToCaller = { type: "failure", error: toErrorRecord(failure) };

@@ -16,6 +16,7 @@ import type {
 } from "./device.ts";
 import { endThread } from "./end-thread.ts";
 import { AcceleratorError, fromErrorRecord } from "./errors.ts";
+import { SPIN_MS, spinsAfter } from "./short-calls.ts";
 import { StatsCounter } from "./stats-counter.ts";
 import { checkAddedBucket } from "./spec-checks.ts";
 import type { CompiledMessage, LetterToCaller, LetterToThread, ThreadReady } from "./thread-protocol.ts";
@@ -90,6 +91,8 @@ export class ThreadDevice implements Device {
   #handled = 0;
   #submitted = 0;
   #listening = false;
+  /** How long the last call took: after a short one, the end of the next is looked for before it is slept for. */
+  #lastCallMs = Number.POSITIVE_INFINITY;
   readonly #lost: PromiseWithResolvers<AcceleratorError> = Promise.withResolvers<AcceleratorError>();
   #state: State = { status: "open" };
   #watchdog: NodeJS.Timeout | undefined;
@@ -233,11 +236,36 @@ export class ThreadDevice implements Device {
     for (;;) {
       this.#settleCompleted();
       if (this.#inFlight === 0) return;
-      const change = this.#ring.completedChange(this.#handled);
-      if (change === undefined) continue;
-      void this.#listenAfter(change);
-      return;
+      if (spinsAfter(this.#lastCallMs)) {
+        this.#poll(performance.now() + SPIN_MS);
+        return;
+      }
+      if (this.#sleep()) return;
     }
+  }
+
+  /** False if there is something to settle already. */
+  #sleep(): boolean {
+    const change = this.#ring.completedChange(this.#handled);
+    if (change === undefined) return false;
+    void this.#listenAfter(change);
+    return true;
+  }
+
+  /** Looks once in every turn of the loop, which goes on, until that moment. */
+  #poll(untilMs: number): void {
+    this.#listening = true;
+    setImmediate(() => {
+      this.#listening = false;
+      if (this.#ring.completed === this.#handled) {
+        if (performance.now() < untilMs) {
+          this.#poll(untilMs);
+          return;
+        }
+        if (this.#sleep()) return;
+      }
+      this.#listen();
+    });
   }
 
   async #listenAfter(change: Promise<unknown>): Promise<void> {
@@ -269,6 +297,7 @@ export class ThreadDevice implements Device {
       return;
     }
     const busyMicros = this.#ring.busyMicrosOf(call.slot);
+    this.#lastCallMs = busyMicros / 1000;
     if (state === CALL_DONE) {
       this.#counter.countDone(call.checked.bucketIndex, call.checked.rows, busyMicros);
       call.resolve();
