@@ -71,7 +71,19 @@ export type PjrtNativeResult =
 /** The version of the binding these sources are written for. */
 const BINDING_VERSION = 2;
 
-/** `linux-x64-gnu`, `linux-arm64-musl`, `darwin-arm64`, … */
+/** Platforms that the binding is published for, and how npm knows them. There are no plugins for Windows. */
+export const PLATFORMS: Readonly<
+  Record<string, { readonly os: readonly string[]; readonly cpu: readonly string[]; readonly libc?: readonly string[] }>
+> = {
+  "linux-x64-gnu": { os: ["linux"], cpu: ["x64"], libc: ["glibc"] },
+  "linux-x64-musl": { os: ["linux"], cpu: ["x64"], libc: ["musl"] },
+  "linux-arm64-gnu": { os: ["linux"], cpu: ["arm64"], libc: ["glibc"] },
+  "linux-arm64-musl": { os: ["linux"], cpu: ["arm64"], libc: ["musl"] },
+  "darwin-x64": { os: ["darwin"], cpu: ["x64"] },
+  "darwin-arm64": { os: ["darwin"], cpu: ["arm64"] },
+};
+
+/** The name of this machine's platform, one of `PLATFORMS` where there is a binding. */
 export function platformName(): string {
   if (process.platform !== "linux") return `${process.platform}-${process.arch}`;
   // Without this a report looks every network interface up.
