@@ -1,13 +1,15 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { monitorEventLoopDelay, performance } from "node:perf_hooks";
+import { performance } from "node:perf_hooks";
 import { parseArgs } from "node:util";
-import { openDevice, type Device, type SharedFloat32Array } from "@dlrm/accelerator";
+import { openDevice, type SharedFloat32Array } from "@dlrm/accelerator";
 import * as ort from "onnxruntime-node";
 import { encodeOnnx } from "../test/onnx-fixture.ts";
 import { denseNetwork } from "./dense-network.ts";
 import { denseNetworkFigures } from "./dense-network-devices.ts";
+import { eventLoopFigures } from "./event-loop-delay.ts";
+import { leakFigures } from "./leaks.ts";
 import { pjrtFigures } from "./pjrt.ts";
 import { figure, writeFigures, type Figure } from "./figures.ts";
 
@@ -123,43 +125,6 @@ async function simulatedAccuracy(): Promise<Figure[]> {
   return [...figures, figure("simulated_compute_micros_per_example", "µs", perExample)];
 }
 
-const DELAY_RESOLUTION_MS = 1;
-
-async function delayP99Ms(work: () => Promise<void>): Promise<number> {
-  const delay = monitorEventLoopDelay({ resolution: DELAY_RESOLUTION_MS });
-  delay.enable();
-  await work();
-  delay.disable();
-  // The monitor's own interval is in every sample.
-  return Math.max(0, delay.percentile(99) / 1e6 - DELAY_RESOLUTION_MS);
-}
-
-/** How late the caller's event loop is while its device runs batches of 1,024, and while nothing runs. */
-async function eventLoopDelay(modelPath: string): Promise<Figure[]> {
-  const device = await openDevice({ kind: "onnxruntime", modelPath, buckets: [1024], numThreads: 1 });
-  const { inputs, outputs } = makeBatch(1024);
-  const running: number[] = [];
-  const idle: number[] = [];
-  const busyMs: number[] = [];
-  for (let round = 0; round < ROUNDS; round++) {
-    const before = device.stats.busyMicros;
-    running.push(
-      await delayP99Ms(async () => {
-        for (let i = 0; i < 20; i++) await device.execute(1024, inputs, outputs);
-      }),
-    );
-    const tookMs = (device.stats.busyMicros - before) / 1000;
-    busyMs.push(tookMs / 20);
-    idle.push(await delayP99Ms(() => new Promise((resolve) => setTimeout(resolve, tookMs))));
-  }
-  await device.close();
-  return [
-    figure("event_loop_delay_p99_ms", "ms", running),
-    figure("event_loop_delay_idle_p99_ms", "ms", idle),
-    figure("event_loop_b1024_busy_ms", "ms", busyMs),
-  ];
-}
-
 /** How much faster int8 is than float32 at a batch of 128, alternating, and by how much its scores differ. */
 async function int8Speed(modelPath: string): Promise<Figure[]> {
   const spec = { kind: "onnxruntime", modelPath, buckets: [128], numThreads: 1 } as const;
@@ -179,21 +144,6 @@ async function int8Speed(modelPath: string): Promise<Figure[]> {
   ];
 }
 
-/** Memory that opening and closing leaves, once the first tenth has filled what is kept. */
-async function leak(name: string, open: () => Promise<Device>): Promise<Figure[]> {
-  const rss: number[] = [];
-  for (let cycle = 1; cycle <= cycles; cycle++) {
-    const device = await open();
-    await device.close();
-    if (cycle % Math.ceil(cycles / 10) === 0) {
-      rss.push(process.memoryUsage.rss());
-      console.error(`${name}: ${cycle} of ${cycles} opened and closed, ${(rss.at(-1)! / 2 ** 20).toFixed(0)} MiB`);
-    }
-  }
-  const grown = rss.slice(1).map((bytes, i) => (bytes - rss[i]!) / Math.ceil(cycles / 10));
-  return [figure(`${name}_open_close_rss_bytes`, "bytes a cycle", grown)];
-}
-
 const folder = await mkdtemp(path.join(tmpdir(), "dlrm-accelerator-bench-"));
 try {
   const small = path.join(folder, "small.onnx");
@@ -205,14 +155,11 @@ try {
     if (wanted(part)) figures.push(...(await measure()));
   };
   // First, while this process is small: memory that an earlier case gave back would hide what these leave.
-  await add("leak", () => leak("simulated", () => openDevice({ ...simulated, buckets: [1] })));
-  await add("leak", () =>
-    leak("onnxruntime", () => openDevice({ kind: "onnxruntime", modelPath: small, buckets: [1], numThreads: 1 })),
-  );
+  await add("leak", () => leakFigures(cycles, { ...simulated, buckets: [1] }, small));
   await add("call", callOverhead);
   await add("call", () => onnxRuntimeOverhead(small));
   await add("call", simulatedAccuracy);
-  await add("loop", () => eventLoopDelay(large));
+  await add("loop", eventLoopFigures);
   await add("int8", () => int8Speed(large));
   await add("pjrt", () => pjrtFigures(calls));
   await add("network", denseNetworkFigures);

@@ -3,6 +3,8 @@ export type { FindPluginOptions, FoundPlugin } from "./find-plugin.ts";
 export { findPjrtDevice } from "./pjrt-probe.ts";
 export type { FoundPjrtDevice } from "./pjrt-probe.ts";
 export { openDevice } from "./open-device.ts";
+export { compareDevices } from "./compare-devices.ts";
+export type { ComparedDevice, CompareOptions } from "./compare-devices.ts";
 export { allocateTensor } from "./allocate-tensor.ts";
 export { AcceleratorError } from "./errors.ts";
 export type { AcceleratorErrorCode } from "./errors.ts";
