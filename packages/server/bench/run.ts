@@ -129,17 +129,20 @@ async function measureCpu(server: Served): Promise<void> {
 
 /** One caller: what a request takes that meets no other, with adaptive batching and with none. */
 async function measureFirst(bundle: string): Promise<void> {
+  const servers: [batching: string, server: Served][] = [];
   for (const batching of ["adaptive", "off"]) {
-    const server = await serve({ bundle, cpus: serverCpu, args: ["--batching", batching] });
-    for (const size of Object.keys(CALLERS)) {
-      const samples: number[] = [];
-      for (let repeat = 0; repeat < repeats; repeat++) {
-        samples.push((await load(server, closedLoop(Number(size), 1))).latency.p50Ms);
-      }
-      record(`c1_p50_ms_${batching}_b${size}`, "ms", samples);
-    }
-    await server.stop();
+    servers.push([batching, await serve({ bundle, cpus: serverCpu, args: ["--batching", batching] })]);
   }
+  for (const size of Object.keys(CALLERS)) {
+    const samples = new Map(servers.map(([batching]) => [batching, [] as number[]]));
+    for (let repeat = 0; repeat < repeats; repeat++) {
+      for (const [batching, server] of servers) {
+        samples.get(batching)?.push((await load(server, closedLoop(Number(size), 1))).latency.p50Ms);
+      }
+    }
+    for (const [batching, p50s] of samples) record(`c1_p50_ms_${batching}_b${size}`, "ms", p50s);
+  }
+  for (const [, server] of servers) await server.stop();
 }
 
 /**
