@@ -6,9 +6,12 @@ import { ErrorCode } from "./protocol.ts";
 export interface KeepaliveOptions {
   /** A peer that has been silent for this long is asked for a sign of life (PING), milliseconds. Defaults to 60,000. */
   readonly keepaliveIntervalMs: number;
-  /** A peer that does not answer it within this is given up, milliseconds. Defaults to 20,000. */
+  /**
+   * A peer that does not answer it within this is given up, milliseconds; one that does not answer the PING of a server that
+   * drains may open no more streams from then on. Defaults to 20,000.
+   */
   readonly keepaliveTimeoutMs: number;
-  /** A peer must have sent its first SETTINGS within this, milliseconds. Defaults to 10,000. */
+  /** A peer must have shaken hands (TLS), and have sent its first SETTINGS, within this each, milliseconds. Defaults to 10,000. */
   readonly setupTimeoutMs: number;
   /** A peer that asked for something and reads nothing of it for this long is given up, milliseconds. Defaults to 30,000. */
   readonly stallTimeoutMs: number;
@@ -32,6 +35,7 @@ interface Kept {
   askedAtMs: number | undefined;
   written: number;
   stalledSinceMs: number | undefined;
+  drainingSinceMs: number | undefined;
   closedAtMs: number | undefined;
 }
 
@@ -60,6 +64,7 @@ export class ConnectionKeeper {
       askedAtMs: undefined,
       written: 0,
       stalledSinceMs: undefined,
+      drainingSinceMs: undefined,
       closedAtMs: undefined,
     });
   }
@@ -102,6 +107,10 @@ export class ConnectionKeeper {
     } else if (nowMs - kept.silentSinceMs >= keepaliveIntervalMs) {
       kept.askedAtMs = nowMs;
       connection.sendKeepalive();
+    }
+    if (connection.drainIsUnanswered) {
+      kept.drainingSinceMs ??= nowMs;
+      if (nowMs - kept.drainingSinceMs >= keepaliveTimeoutMs) connection.refuseStreams();
     }
     const { progressBytes } = connection;
     if (!connection.isStalled || progressBytes !== kept.written) {

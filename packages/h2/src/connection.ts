@@ -192,6 +192,12 @@ export abstract class Http2Connection implements HeaderBlockSink, StreamTableOwn
   onRoom(): void {}
   /** @internal */
   onPingAck(_payload: Buffer): void {}
+  /** @internal The peer was told that this end drains, and has not shown yet that it knows. */
+  get drainIsUnanswered(): boolean {
+    return false;
+  }
+  /** @internal The peer has had its time to answer. */
+  refuseStreams(): void {}
   /** @internal The peer has reset a stream; a server bounds how often. False when the connection has been ended for it. */
   onPeerReset(): boolean {
     return true;

@@ -64,7 +64,7 @@ export class FrameDispatcher implements FrameSink {
         budget.takeControl("RST_STREAM frames");
         return wholeOf(4, length, type);
       case FrameType.PING:
-        budget.takeControl("PING frames");
+        budget.takePing();
         return wholeOf(8, length, type);
       case FrameType.PRIORITY:
         budget.takeControl("PRIORITY frames");

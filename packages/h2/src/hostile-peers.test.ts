@@ -16,6 +16,7 @@ import {
   uint32,
   windowUpdate,
 } from "../test/memory-peer.ts";
+import { ConnectionKeeper } from "./connection-keeper.ts";
 import { encodeHeaderBlock, HpackEncoder } from "./hpack-encoder.ts";
 import { Http2Error } from "./http2-error.ts";
 import type { ConnectionLimits } from "./limits.ts";
@@ -165,6 +166,18 @@ test("a client that reads what it asked for may update its windows as often as i
   expect(peer.goaway).toBeUndefined();
 });
 
+test("a client may ask for a sign of life as often as it is sent data, and little more often", () => {
+  const peer = serve(() => ({ body: "whole", onBody: (stream) => stream.respond(ok, Buffer.alloc(20)) }), {
+    controlFrameBurst: 10,
+  });
+  const ping = frame(6, 0, 0, Buffer.alloc(8));
+  for (let index = 0; index < 1000; index++) peer.send(headers(id(index), END_STREAM), ping);
+  expect(peer.goaway).toBeUndefined();
+  // Its SETTINGS and its acknowledgement of ours were two of the ten.
+  expect(until(peer, 20, () => [ping])).toBe(9);
+  expect(peer.goaway).toMatchObject({ errorCode: calm, message: expect.stringContaining("PING frames") });
+});
+
 test("a client that grants an octet at a time is sent away", () => {
   const peer = serve(() => ({ body: "whole", onBody: (stream) => stream.respond(ok, Buffer.alloc(10_000)) }), {
     controlFrameBurst: 100,
@@ -190,6 +203,26 @@ test.each<[string, number, Buffer]>([
   const peer = serve();
   peer.send(whole.subarray(0, 9));
   expect(peer.goaway?.errorCode).toBe(errorCode);
+});
+
+test("a client that does not answer the last PING of a server that drains opens streams only for so long", () => {
+  const keeper = new ConnectionKeeper({ keepaliveTimeoutMs: 500 });
+  const peer = serve();
+  keeper.add(peer.connection, peer.socket, 0);
+  peer.send(headers(1, 0));
+  peer.connection.drain();
+  keeper.tick(1000);
+  peer.send(headers(3, 0));
+  keeper.tick(1499);
+  peer.send(headers(5, 0));
+  expect(peer.connection.openStreams).toBe(3);
+  keeper.tick(1500);
+  peer.send(headers(7, 0));
+  expect(peer.goaway).toMatchObject({ errorCode: ErrorCode.NO_ERROR, lastStreamId: 5 });
+  expect(peer.resets(7)).toEqual([ErrorCode.REFUSED_STREAM]);
+  // What it had opened is still served.
+  peer.send(...[1, 3, 5].map((streamId) => reset(streamId, ErrorCode.CANCEL)));
+  expect(peer.connection.isClosed).toBe(true);
 });
 
 // ---- header blocks ---------------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ export interface ConnectionLimits {
   readonly maxQueuedBytes: number;
   /**
    * Frames that cost us work and bring nothing (PING, SETTINGS, PRIORITY, RST_STREAM, empty DATA, unknown frames, frames on
-   * closed streams, WINDOW_UPDATE for no data): so many at once, and a tenth of it again each second; beyond it GOAWAY with
+   * closed streams, WINDOW_UPDATE and PING for no data): so many at once, and a tenth of it again each second; beyond it GOAWAY with
    * ENHANCE_YOUR_CALM. Defaults to 10,000.
    */
   readonly controlFrameBurst: number;

@@ -13,6 +13,8 @@ export class PeerBudget {
   private readonly resetTokens: TokenBucket;
   /** WINDOW_UPDATE frames that the peer has earned by the data that it was sent; each beyond them costs a token. */
   private earnedWindowUpdates = 0;
+  /** Likewise PING frames: gRPC's clients measure with them how fast the data comes. */
+  private earnedPings = 0;
 
   constructor(limits: ConnectionLimits, nowMs: () => number) {
     this.limits = limits;
@@ -34,10 +36,17 @@ export class PeerBudget {
     else this.takeControl("WINDOW_UPDATE frames without data");
   }
 
+  takePing(): void {
+    if (this.earnedPings > 0) this.earnedPings -= 1;
+    else this.takeControl("PING frames");
+  }
+
   /** The peer was sent so much data; `isAll` when it was all that there was. */
-  earnWindowUpdates(bytes: number, isAll: boolean): void {
+  earn(bytes: number, isAll: boolean): void {
+    if (!isAll && bytes < WORTHWHILE_DATA_BYTES) return;
     // One for the stream and one for the connection.
-    if (isAll || bytes >= WORTHWHILE_DATA_BYTES) this.earnedWindowUpdates += 2;
+    this.earnedWindowUpdates += 2;
+    this.earnedPings += 1;
   }
 
   /** A stream that the peer has reset, or made us reset; returns what ends the connection when there have been too many. */

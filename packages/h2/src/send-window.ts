@@ -39,7 +39,7 @@ export class SendWindow {
       const length = left === 0 ? 0 : Math.min(left, room);
       const isLast = endStream && length === left;
       this.output.frameHeader(length, FrameType.DATA, isLast ? Flag.END_STREAM : 0, stream.id);
-      this.budget.earnWindowUpdates(length, length === left);
+      this.budget.earn(length, length === left);
       if (length > 0) this.output.bytes(piece, sent, sent + length);
       this.leftBytes -= length;
       this.sentBytes += length;

@@ -50,8 +50,18 @@ export class Http2ServerConnection extends Http2Connection {
 
   /** @internal */
   override onPingAck(payload: Buffer): void {
-    if (!this.draining || !payload.equals(shutdownPing)) return;
     // What the client sent before it knew has come by now.
+    if (payload.equals(shutdownPing)) this.refuseStreams();
+  }
+
+  /** @internal */
+  override get drainIsUnanswered(): boolean {
+    return this.draining && !this.refusing;
+  }
+
+  /** @internal */
+  override refuseStreams(): void {
+    if (!this.drainIsUnanswered) return;
     writeGoaway(this.output, this.lastStreamId, ErrorCode.NO_ERROR, "");
     this.refusing = true;
     this.onRoom();

@@ -233,6 +233,13 @@ test("a silent peer is asked, and kept if it answers", async () => {
   server.close();
 });
 
+test("a peer that never shakes hands is given up", async () => {
+  const { port } = await start({ tls: selfSigned(), keepalive: { setupTimeoutMs: 50 } });
+  const peer = net.connect(port, "127.0.0.1").resume();
+  await once(peer, "close");
+  expect(peer.bytesRead).toBe(0);
+});
+
 test("a client connection can be told to give up connecting", async () => {
   await expect(
     connect({ host: "127.0.0.1", port: 1, signal: AbortSignal.abort(new Error("changed my mind")) }),

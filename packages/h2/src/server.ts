@@ -1,7 +1,7 @@
 import http from "node:http";
 import net from "node:net";
 import tls from "node:tls";
-import { ConnectionKeeper, type KeepaliveOptions } from "./connection-keeper.ts";
+import { ConnectionKeeper, defaultKeepalive, type KeepaliveOptions } from "./connection-keeper.ts";
 import type { Http2Error } from "./http2-error.ts";
 import { lendReadsOf } from "./lent-reads.ts";
 import { fillLimits, type ConnectionLimits } from "./limits.ts";
@@ -48,6 +48,7 @@ export class Http2Server {
   private readonly server: net.Server;
   private readonly http1: http.Server;
   private readonly keeper: ConnectionKeeper;
+  private readonly setupTimeoutMs: number;
   private readonly connections = new Set<Http2ServerConnection>();
   private readonly sockets = new Set<net.Socket>();
   private readonly unrecognised = new Map<net.Socket, number>();
@@ -59,6 +60,7 @@ export class Http2Server {
     fillLimits(options.limits);
     this.options = options;
     this.keeper = new ConnectionKeeper(options.keepalive);
+    this.setupTimeoutMs = options.keepalive?.setupTimeoutMs ?? defaultKeepalive.setupTimeoutMs;
     this.http1 = http.createServer({ noDelay: true }, options.onHttp1Request ?? refuseHttp1);
     // Makes it keep account of its connections though it listens on no port of its own.
     this.http1.emit("listening");
@@ -66,14 +68,20 @@ export class Http2Server {
       this.server = net.createServer({ noDelay: true }, (socket) => this.recognise(socket));
     } else {
       const server = tls.createServer(
-        { ALPNProtocols: ["h2", "http/1.1"], noDelay: true, ...options.tls } as tls.TlsOptions,
+        {
+          ALPNProtocols: ["h2", "http/1.1"],
+          noDelay: true,
+          handshakeTimeout: this.setupTimeoutMs,
+          ...options.tls,
+        } as tls.TlsOptions,
         (socket) => {
           if (socket.alpnProtocol === "h2") this.accept(socket);
           else if (socket.alpnProtocol === "http/1.1") this.http1.emit("connection", socket);
           else this.recognise(socket);
         },
       );
-      server.on("tlsClientError", ignore);
+      // Node itself closes nothing when a handshake has taken too long.
+      server.on("tlsClientError", (_error, socket) => socket.destroy());
       this.server = server;
     }
     this.server.on("connection", (socket: net.Socket) => {
@@ -196,9 +204,8 @@ export class Http2Server {
 
   private tick(nowMs: number): void {
     this.keeper.tick(nowMs);
-    const { setupTimeoutMs = 10_000 } = this.options.keepalive ?? {};
     for (const [socket, sinceMs] of this.unrecognised) {
-      if (nowMs - sinceMs >= setupTimeoutMs) socket.destroy();
+      if (nowMs - sinceMs >= this.setupTimeoutMs) socket.destroy();
     }
   }
 }
