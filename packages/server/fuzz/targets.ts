@@ -9,7 +9,7 @@ import { planModel } from "../src/model-plan.ts";
 import { PredictDecoder } from "../src/predict-decoder.ts";
 import { decodePredictMessage, decodePredictRequest, type ResolvedRequest } from "../src/predict-request.ts";
 import { ServerError } from "../src/server-error.ts";
-import { WireReader } from "../src/wire-reader.ts";
+import { LENGTH_DELIMITED, WireReader } from "../src/wire-reader.ts";
 
 /** What the targets need of the fuzzer's generator. */
 interface Random {
@@ -98,7 +98,8 @@ interface MessageType {
   /** Those that are messages. */
   readonly messages?: Readonly<Record<number, MessageType>>;
 }
-const buffer: MessageType = { fields: { 1: [0], 2: [0, 2], 3: [2] } };
+const SHAPE_FIELD = 2;
+const buffer: MessageType = { fields: { 1: [0], [SHAPE_FIELD]: [0, 2], 3: [2] } };
 const entry: MessageType = { fields: { 1: [2], 2: [2] }, messages: { 2: buffer } };
 const request: MessageType = { fields: { 1: [2], 2: [2], 3: [2] }, messages: { 2: entry } };
 
@@ -113,8 +114,11 @@ function countInputs(input: Buffer): number | undefined {
     for (let field = reader.next(end); field !== 0; field = reader.next(end)) {
       if (fields[field]?.includes(reader.wireType) === false) throw reader.malformed("a wrong wire type");
       const inner = messages?.[field];
-      if (inner === undefined) reader.skip(end);
-      else walk(reader.lengthDelimited(end), inner);
+      if (inner !== undefined) walk(reader.lengthDelimited(end), inner);
+      else if (fields === buffer.fields && field === SHAPE_FIELD && reader.wireType === LENGTH_DELIMITED) {
+        const packedEnd = reader.lengthDelimited(end);
+        while (reader.position < packedEnd) reader.int64(packedEnd);
+      } else reader.skip(end);
       if (inner === entry) inputs += 1;
     }
   };
