@@ -10,6 +10,7 @@
  * - `unsupported`: the chosen kernel cannot do this.
  * - `aborted`: the `signal` given to `openEmbeddingStore` was aborted.
  * - `closed`: the store was closed.
+ * - `interrupted_update`: a thread was terminated inside `update` or `gather` of a kernel that replaces rows in place.
  * - `io`: the operating system refused a read; `cause` is its error.
  */
 export type EmbeddingErrorCode =
@@ -22,6 +23,7 @@ export type EmbeddingErrorCode =
   | "unsupported"
   | "aborted"
   | "closed"
+  | "interrupted_update"
   | "io";
 
 /** The one error class of this package; match on `code`. */

@@ -1,3 +1,4 @@
+import { EmbeddingError } from "./embedding-error.ts";
 import type { KernelPlan } from "./kernel.ts";
 
 /** Counts beginnings and ends of updates: odd while rows are being replaced. */
@@ -6,19 +7,23 @@ const SEQUENCE = 0;
 const LOCK = 1;
 /** Gathers that an update falls into are made again; after so many, the next one keeps updates out. */
 const ATTEMPTS = 3;
+/** No update takes as long, even of all rows of the largest tables. */
+const UPDATE_LIMIT_MS = 60_000;
 
 /**
  * Lets rows be replaced in place while other threads read them (a seqlock): readers do not stop each other, a reader that an update falls
- * into reads again, and one that updates leave no time for takes the writers' lock. A thread must not be terminated inside an update:
- * the rows would stay half written, and readers wait.
+ * into reads again, and one that updates leave no time for takes the writers' lock. A thread that is terminated inside an update
+ * leaves rows half written, and one inside a gather may leave the lock: who waits for them is refused after `limitMs`.
  */
 export class UpdateGate {
   /** For the same gate in other threads. */
   readonly buffer: SharedArrayBuffer;
   readonly #words: Int32Array;
+  readonly #limitMs: number;
 
-  constructor(buffer: SharedArrayBuffer = new SharedArrayBuffer(8)) {
+  constructor(buffer: SharedArrayBuffer = new SharedArrayBuffer(8), limitMs: number = UPDATE_LIMIT_MS) {
     this.buffer = buffer;
+    this.#limitMs = limitMs;
     this.#words = new Int32Array(buffer);
   }
 
@@ -45,7 +50,7 @@ export class UpdateGate {
         // An addition, not a load: reads of rows must not be made after it, which only a write prevents on every CPU.
         if (Atomics.add(this.#words, SEQUENCE, 0) === before) return result;
       } else {
-        Atomics.wait(this.#words, SEQUENCE, before);
+        this.#wait(SEQUENCE, before);
       }
     }
     this.#lock();
@@ -68,7 +73,18 @@ export class UpdateGate {
   }
 
   #lock(): void {
-    while (Atomics.compareExchange(this.#words, LOCK, 0, 1) !== 0) Atomics.wait(this.#words, LOCK, 1);
+    while (Atomics.compareExchange(this.#words, LOCK, 0, 1) !== 0) this.#wait(LOCK, 1);
+  }
+
+  /** Waits until the word is no longer `value`. Throws if no update begins or ends meanwhile for so long that none can be under way. */
+  #wait(word: number, value: number): void {
+    const before = Atomics.load(this.#words, SEQUENCE);
+    if (Atomics.wait(this.#words, word, value, this.#limitMs) !== "timed-out") return;
+    if (Atomics.load(this.#words, SEQUENCE) !== before) return;
+    throw new EmbeddingError(
+      "interrupted_update",
+      `a thread has kept others from the tables for ${this.#limitMs / 1000} s, expected an end: it was terminated inside update() or gather(), and rows may be half written; open the store anew`,
+    );
   }
 
   #unlock(): void {
