@@ -2,12 +2,10 @@ import type { OnnxRuntimeSpec, PjrtSpec } from "@dlrm/accelerator";
 import { DENSE_INPUTS, DENSE_OUTPUTS, type DenseNetwork } from "../test/dense-network.ts";
 import { PROGRAM_CACHE, TEST_PLUGINS, whatIsMissing } from "../test/test-plugins.ts";
 
-type Precision = "float32" | "bfloat16" | "int8";
-
 /** A device that runs DLRM-DCNv2's dense network on one core. */
 export interface DenseNetworkSpec {
   readonly title: string;
-  readonly precision: Precision;
+  readonly precision: "float32" | "bfloat16" | "int8";
   readonly spec: OnnxRuntimeSpec | PjrtSpec;
 }
 

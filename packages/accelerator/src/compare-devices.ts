@@ -56,16 +56,14 @@ export async function compareDevices(
     }
     await afterRound?.();
   }
-  return compared.map(({ device: { name, kind, platform, precision }, outputs, micros }) => ({
-    name,
-    kind,
-    platform,
-    precision: precision.name,
-    bucket,
-    micros,
-    examplesPerSecond: (bucket * 1e6) / median(micros),
-    ...(expected === undefined ? {} : { maxAbsError: maxAbsDifference(outputs, expected) }),
-  }));
+  return compared.map(({ device, outputs, micros }) => {
+    const { name, kind, platform, precision } = device;
+    const examplesPerSecond = (bucket * 1e6) / median(micros);
+    const result = { name, kind, platform, precision: precision.name, bucket, micros, examplesPerSecond };
+    return expected === undefined
+      ? result
+      : Object.assign(result, { maxAbsError: maxAbsDifference(outputs, expected) });
+  });
 }
 
 function median(samples: readonly number[]): number {

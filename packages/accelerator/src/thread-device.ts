@@ -257,7 +257,8 @@ export class ThreadDevice implements Device {
     this.#listening = true;
     setImmediate(() => {
       this.#listening = false;
-      if (this.#ring.completed === this.#handled) {
+      // None are in flight if the device was lost meanwhile.
+      if (this.#inFlight > 0 && this.#ring.completed === this.#handled) {
         if (performance.now() < untilMs) {
           this.#poll(untilMs);
           return;
