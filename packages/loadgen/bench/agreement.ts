@@ -87,6 +87,7 @@ function h2load(): Promise<Figures> {
   });
 }
 
+/** As the others, without the warm-up: ghz gives each call's time and length, but its own figures are of all its calls. */
 function ghz(): Promise<Figures> {
   const output = run("ghz", [
     ...["--insecure", "-i", proto, "--proto", path.join(proto, "dlrm/serving/v1/prediction.proto")],
@@ -97,20 +98,25 @@ function ghz(): Promise<Figures> {
       "--connections",
       String(callers),
       "-z",
-      `${seconds}s`,
-      "--skipFirst",
-      "500",
+      `${seconds + WARM_UP_S}s`,
       "-O",
       "json",
+      address,
     ],
-    address,
   ]);
-  const { rps, latencyDistribution } = JSON.parse(output) as {
-    rps: number;
-    latencyDistribution: { percentage: number; latency: number }[];
-  };
-  const p99 = latencyDistribution.find(({ percentage }) => percentage === 99);
-  return Promise.resolve({ requestsPerS: rps, p99Ms: (p99?.latency ?? Number.NaN) / 1e6 });
+  const { details } = JSON.parse(output) as { details: { timestamp: string; latency: number; status: string }[] };
+  // A call's timestamp is that of its end.
+  const calls = details
+    .filter(({ status }) => status === "OK")
+    .map(({ timestamp, latency }) => ({ endMs: Date.parse(timestamp), latencyMs: latency / 1e6 }));
+  const firstMs = calls.reduce((least, { endMs, latencyMs }) => Math.min(least, endMs - latencyMs), Infinity);
+  const windowStartMs = firstMs + WARM_UP_S * 1000;
+  const measured = calls.filter(({ endMs }) => endMs >= windowStartMs && endMs < windowStartMs + seconds * 1000);
+  const millis = measured.map(({ latencyMs }) => latencyMs).sort((x, y) => x - y);
+  return Promise.resolve({
+    requestsPerS: millis.length / seconds,
+    p99Ms: millis[Math.ceil(millis.length * 0.99) - 1] ?? Number.NaN,
+  });
 }
 
 const tools = { "dlrm-loadgen": loadgen, h2load, ghz };
