@@ -51,6 +51,8 @@ export function sharedFigures(rounds: readonly SharedCost[], suffix: string): Fi
   return [
     ...of("shared_alone_us", "aloneMicros", "µs of CPU an item"),
     ...of("shared_alone_asleep_us", "aloneAsleepMicros", "µs of CPU an item"),
+    ...of("shared_alone_slow_run_us", "aloneSlowRunMicros", "µs of CPU an item"),
+    ...of("shared_alone_slow_run_asleep_us", "aloneSlowRunAsleepMicros", "µs of CPU an item"),
     ...of("shared_batched_us", "batchedMicros", "µs of CPU an item"),
     ...of("wake_floor_us", "wakeFloorMicros", "µs of CPU a round"),
     ...of("wake_floor_blocking_us", "blockingWakeFloorMicros", "µs of CPU a round"),

@@ -11,17 +11,24 @@ export const COST_SCHEMA = {
   outputs: { y: { type: "float32", shape: [1] } },
 } as const;
 
+export const SLOW_RUN_MICROS = 350;
+/** A slow run takes that much longer: so many times fewer of them. */
+const SLOW_RUN_SHARE = 20;
 const PARTS = 40;
 /** What is compared is measured in turns. */
 const ROUNDS = 3;
-/** Before those that count: until the engine has optimized what this thread runs. */
-const WARMUP_ROUNDS = 2;
+/** Each measurement has threads of its own: until the engine has optimized what they run, and its compiler needs no core. */
+const WARMUP_MS = 1000;
 
 export interface SharedCost {
   /** CPU microseconds an item, both threads together, with one item at a time. */
   readonly aloneMicros: number;
   /** The same where both threads sleep each time, as they do when items are far apart. */
   readonly aloneAsleepMicros: number;
+  /** As `aloneMicros`, with a run that sleeps for `SLOW_RUN_MICROS`, as one that waits for a device. */
+  readonly aloneSlowRunMicros: number;
+  /** The same where neither thread ever looks. */
+  readonly aloneSlowRunAsleepMicros: number;
   /** As `aloneMicros`, in batches of 64. */
   readonly batchedMicros: number;
   /** CPU microseconds of two threads that do nothing but wake each other, one of them without blocking: as for an item alone. */
@@ -35,21 +42,26 @@ export interface SharedCost {
 /** Measures a ring between this thread and a consumer thread that blocks, and in turns with it what wakes cost; a sample each round. */
 export async function measureSharedCost(batches: number): Promise<readonly SharedCost[]> {
   const rounds: SharedCost[] = [];
-  for (let round = 0; round < WARMUP_ROUNDS + ROUNDS; round += 1) {
+  for (let round = 0; round < ROUNDS; round += 1) {
     const count = Math.ceil(batches / ROUNDS);
     const alone = await measure(count, 1, {});
     const asleep = await measure(count, 1, { spinMicros: 0 });
+    const slowCount = Math.ceil(count / SLOW_RUN_SHARE);
+    const slow = await measure(slowCount, 1, {}, SLOW_RUN_MICROS);
+    const slowAsleep = await measure(slowCount, 1, { spinMicros: 0 }, SLOW_RUN_MICROS);
     const batched = await measure(count, 64, {});
     rounds.push({
       aloneMicros: alone.cpuMicros,
       aloneAsleepMicros: asleep.cpuMicros,
+      aloneSlowRunMicros: slow.cpuMicros,
+      aloneSlowRunAsleepMicros: slowAsleep.cpuMicros,
       batchedMicros: batched.cpuMicros,
       wakeFloorMicros: await measureWakes(count, false),
       blockingWakeFloorMicros: await measureWakes(count, true),
       aloneRoundTripMicros: alone.wallMicros,
     });
   }
-  return rounds.slice(WARMUP_ROUNDS);
+  return rounds;
 }
 
 /** `measureSharedCost` in a process that has one core; undefined where that cannot be had. */
@@ -66,11 +78,12 @@ async function measure(
   batches: number,
   items: number,
   options: RingPortOptions,
+  runMicros = 0,
 ): Promise<{ readonly cpuMicros: number; readonly wallMicros: number }> {
   const ring = createSharedRing({ schema: COST_SCHEMA, maxBatchSize: items, slots: 4, maxProducers: 1 });
   const file = import.meta.url.endsWith(".ts") ? "./shared-cost-child.ts" : "./shared-cost-child.js";
   const worker = new Worker(new URL(file, import.meta.url), {
-    workerData: { ring, options },
+    workerData: { ring, options, runMicros },
     execArgv: process.execArgv,
   });
   await new Promise((resolve) => {
@@ -143,11 +156,12 @@ async function measureWakes(rounds: number, blocking: boolean): Promise<number> 
 export const ASKED = 0;
 export const ANSWERED = 32;
 
-/** Cuts a run into parts and gives medians of them, so that a disturbance of one does not count. */
+/** Cuts a run, after a warm-up, into parts and gives medians of them, so that a disturbance of one does not count. */
 class Meter {
   readonly #part: number;
   readonly #cpuMicros: number[] = [];
   readonly #wallMicros: number[] = [];
+  #warm = false;
   #ticks = 0;
   #cpu = process.cpuUsage();
   #startMs = performance.now();
@@ -156,21 +170,27 @@ class Meter {
     this.#part = Math.ceil(ticks / PARTS);
   }
 
-  /** After each of the same things; at the end what one took. The first quarter is for warming up. */
+  /** After each of the same things; at the end what one took. */
   tick(): { readonly cpuMicros: number; readonly wallMicros: number } | undefined {
     this.#ticks += 1;
-    if (this.#ticks % this.#part === 0) {
-      const { user, system } = process.cpuUsage(this.#cpu);
-      if (this.#ticks > (this.#part * PARTS) / 4) {
-        this.#cpuMicros.push((user + system) / this.#part);
-        this.#wallMicros.push(((performance.now() - this.#startMs) * 1000) / this.#part);
-      }
-      if (this.#ticks === this.#part * PARTS) {
+    if (this.#ticks < this.#part) {
+      return undefined;
+    }
+    const { user, system } = process.cpuUsage(this.#cpu);
+    const elapsedMs = performance.now() - this.#startMs;
+    this.#ticks = 0;
+    if (this.#warm) {
+      this.#cpuMicros.push((user + system) / this.#part);
+      this.#wallMicros.push((elapsedMs * 1000) / this.#part);
+      if (this.#cpuMicros.length === PARTS) {
         return { cpuMicros: median(this.#cpuMicros), wallMicros: median(this.#wallMicros) };
       }
-      this.#cpu = process.cpuUsage();
-      this.#startMs = performance.now();
+    } else if (elapsedMs < WARMUP_MS) {
+      return undefined;
     }
+    this.#warm = true;
+    this.#cpu = process.cpuUsage();
+    this.#startMs = performance.now();
     return undefined;
   }
 }

@@ -14,28 +14,37 @@ function rig(micros: number = SHORT_MICROS): (count: number, findsAt?: number) =
     }).join("");
 }
 
-test("after looks in vain more and more waits go without one", () => {
+test("two looks in vain end a trial, and after each more waits go without one", () => {
   const waits = rig();
-  expect(waits(26)).toBe(`-.-${".".repeat(4)}-${".".repeat(16)}-.`);
+  expect(waits(2 + 4 + 2 + 16 + 2 + 64 + 2)).toBe(`--${".".repeat(4)}--${".".repeat(16)}--${".".repeat(64)}--`);
 });
 
-test("looks that pay bring the others back, by and by", () => {
+test.each([
+  { how: "after the first look", findsAt: 2 },
+  { how: "at once", findsAt: 1 },
+])("to find something $how pays: looks go on, and some in vain do not end them", ({ findsAt }) => {
   const waits = rig();
-  expect(waits(24)).toBe(`-.-${".".repeat(4)}-${".".repeat(16)}`);
-  // From 64 waits to 32, 16 and 8.
-  expect(waits(3, 2)).toBe("+++");
-  expect(waits(10)).toBe(`-${".".repeat(8)}-`);
+  expect(waits(100, findsAt)).toBe("+".repeat(100));
+  expect(waits(8)).toBe("----....");
 });
 
-test("to find something at once pays, too", () => {
+test("a look in vain costs what two that pay earn", () => {
   const waits = rig();
-  expect(waits(7)).toBe(`-.-${".".repeat(4)}`);
-  // From 16 waits to 8 and 4.
-  expect(waits(2, 1)).toBe("++");
-  expect(waits(6)).toBe(`-${".".repeat(4)}-`);
+  expect(waits(100, 1)).toBe("+".repeat(100));
+  for (let i = 0; i < 10; i += 1) {
+    expect(waits(1) + waits(2, 1)).toBe("-++");
+  }
+  expect(waits(5)).toBe("----.");
 });
 
-test("no more than 64 waits in a row go without a look", () => {
+test("looks that pay for long make the next pause short again", () => {
+  const waits = rig();
+  expect(waits(2 + 4 + 2 + 16)).toBe(`--....--${".".repeat(16)}`);
+  expect(waits(5, 1)).toBe("+++++");
+  expect(waits(9)).toBe("----....-");
+});
+
+test("no more than 256 waits in a row go without a look", () => {
   const waits = rig();
   expect(
     Math.max(
@@ -43,7 +52,20 @@ test("no more than 64 waits in a row go without a look", () => {
         .split("-")
         .map((skipped) => skipped.length),
     ),
-  ).toBe(64);
+  ).toBe(256);
+});
+
+test("when something has changed a trial begins at once", () => {
+  const spin = new AdaptiveSpin(SHORT_MICROS);
+  for (let i = 0; i < 2; i += 1) {
+    expect(spin.worthwhile()).toBe(true);
+    expect(spin.look(() => false)).toBe(false);
+  }
+  expect(spin.looks).toBe(false);
+  expect(spin.worthwhile()).toBe(false);
+  spin.retry();
+  expect(spin.looks).toBe(true);
+  expect(spin.worthwhile()).toBe(true);
 });
 
 test("0 microseconds is never", () => {

@@ -7,15 +7,21 @@ import { BatcherError } from "../batcher-error.ts";
 export const SPIN_MICROS = 20;
 /** Looks between two readings of the clock, which takes as long as some of them. */
 const LOOKS_A_READING = 16;
-/** At most so many waits in a row go without a look. */
-const MOST_SKIPPED = 64;
-/** A look that does not pay makes these times as many waits go without one; each that does, half as many. */
-const BACK_OFF = 4;
 /**
  * A look pays that finds what it looks for in this share of its time. Not all of it, as where threads share a core one may
  * find something only because the other was given its place.
  */
 const PAYS_WITHIN = 0.75;
+/** A look that pays earns one, up to so many, */
+const MOST_CREDIT = 8;
+/** and one in vain costs so many: it takes twice what the other saves. */
+const VAIN_COSTS = 2;
+/** With so much a trial begins: some looks in a row, as a first one may be in vain only because both threads were asleep. */
+const TRIAL_CREDIT = 4;
+/** After a trial that ends in vain so many waits go without a look, after the next ones more, up to a limit. */
+const FIRST_SKIPPED = 4;
+const SKIPPED_GROWTH = 4;
+const MOST_SKIPPED = 256;
 
 /**
  * Whether a thread that has to wait should look for a moment before it sleeps. It should where the other thread answers in
@@ -23,8 +29,9 @@ const PAYS_WITHIN = 0.75;
  */
 export class AdaptiveSpin {
   readonly #lookMs: number;
+  #credit = TRIAL_CREDIT;
   #toSkip = 0;
-  #skipNext = 1;
+  #skipNext = FIRST_SKIPPED;
 
   /** `spinMicros`: the longest look; 0 for none. */
   constructor(spinMicros: number = SPIN_MICROS) {
@@ -33,6 +40,11 @@ export class AdaptiveSpin {
       throw new BatcherError("invalid_options", message);
     }
     this.#lookMs = spinMicros / 1000;
+  }
+
+  /** Whether the thread looks before it sleeps, at present. */
+  get looks(): boolean {
+    return this.#toSkip === 0 && this.#lookMs > 0;
   }
 
   /** Whether to look before the next wait; counts as a wait. */
@@ -44,10 +56,15 @@ export class AdaptiveSpin {
     return this.#lookMs > 0;
   }
 
+  /** Begins a trial at once: something has changed. */
+  retry(): void {
+    this.#toSkip = 0;
+  }
+
   /** Looks until `ready` says so; false if it has not in time. See `PAYS_WITHIN`. */
   look(ready: () => boolean): boolean {
     if (ready()) {
-      this.#learn(true);
+      this.#paid();
       return true;
     }
     const startMs = performance.now();
@@ -55,22 +72,34 @@ export class AdaptiveSpin {
     do {
       for (let i = 0; i < LOOKS_A_READING; i += 1) {
         if (ready()) {
-          this.#learn(elapsedMs <= this.#lookMs * PAYS_WITHIN);
+          if (elapsedMs <= this.#lookMs * PAYS_WITHIN) {
+            this.#paid();
+          } else {
+            this.#vain();
+          }
           return true;
         }
       }
       elapsedMs = performance.now() - startMs;
     } while (elapsedMs < this.#lookMs);
-    this.#learn(false);
+    this.#vain();
     return false;
   }
 
-  #learn(paid: boolean): void {
-    if (paid) {
-      this.#skipNext = Math.max(1, this.#skipNext >> 1);
+  #paid(): void {
+    if (this.#credit < MOST_CREDIT) {
+      this.#credit += 1;
     } else {
+      this.#skipNext = FIRST_SKIPPED;
+    }
+  }
+
+  #vain(): void {
+    this.#credit -= VAIN_COSTS;
+    if (this.#credit <= 0) {
+      this.#credit = TRIAL_CREDIT;
       this.#toSkip = this.#skipNext;
-      this.#skipNext = Math.min(MOST_SKIPPED, this.#skipNext * BACK_OFF);
+      this.#skipNext = Math.min(MOST_SKIPPED, this.#skipNext * SKIPPED_GROWTH);
     }
   }
 }

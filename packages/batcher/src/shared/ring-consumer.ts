@@ -31,6 +31,7 @@ import {
   STATUS_FAILED,
   STATUS_OK,
   takeParticipants,
+  tellLooks,
   wordAt,
 } from "./ring-protocol.ts";
 
@@ -80,6 +81,10 @@ export interface RingConsumerStats {
 const SPIN_MS = 0.03;
 /** As `SPIN_MS`, for a thread that has an event loop to run. */
 const POLL_MS = 2;
+/** A run is quick that takes no longer, milliseconds: a producer can look for its results meanwhile. */
+const QUICK_RUN_MS = 0.003;
+/** Of so many runs most must be. */
+const MOST_QUICK_RUNS = 8;
 /** How often a batch is looked at again that waits for rows of producers which may have died. */
 const RECHECK_MS = 1;
 
@@ -110,6 +115,9 @@ export class RingConsumer<Schema extends RingSchema> {
   readonly #counters = new Counters();
   readonly #keepAlive = new KeepAlive();
   readonly #spin: AdaptiveSpin;
+  /** How many of the last runs were quick: rises with each that was, falls with each that was not. */
+  #quickRuns = 0;
+  #toldLooks = false;
   #abandonedBatches = 0;
   #batchedItems = 0;
   /** Sequence of the batch to run next. */
@@ -327,6 +335,11 @@ export class RingConsumer<Schema extends RingSchema> {
       this.#counters.failedBatches += 1;
       writeMessage((this.#slots[slot] as SlotMemory<Schema>).message, error.message);
     }
+    const quick = nowMs - startedMs <= QUICK_RUN_MS;
+    this.#quickRuns = Math.min(MOST_QUICK_RUNS, Math.max(0, this.#quickRuns + (quick ? 1 : -1)));
+    if (!this.#runsQuickly()) {
+      this.#tellLooks(false);
+    }
     this.#roomSinceMs = nowMs;
     this.#policy.answered(nowMs, batch.items);
     if (this.#hooks.onBatchEnd !== undefined) {
@@ -362,14 +375,7 @@ export class RingConsumer<Schema extends RingSchema> {
     if (waitMs < SPIN_MS) {
       return;
     }
-    if (
-      waitMs === Infinity &&
-      this.#spin.worthwhile() &&
-      this.#spin.look(() => {
-        const word = wordAt(this.#control, this.#shape, this.#head);
-        return isClosed(word) || rowsOf(word) >= rows;
-      })
-    ) {
+    if (waitMs === Infinity && this.#spin.worthwhile() && this.#lookForRows(rows)) {
       return;
     }
     if (!fallAsleep(this.#control, this.#shape, this.#head, rows) || this.#ended()) {
@@ -377,6 +383,29 @@ export class RingConsumer<Schema extends RingSchema> {
     }
     Atomics.wait(this.#control, SLEEPING, 1, waitMs);
     Atomics.store(this.#control, SLEEPING, 0);
+  }
+
+  #lookForRows(rows: number): boolean {
+    this.#tellLooks(this.#runsQuickly());
+    const found = this.#spin.look(() => {
+      const word = wordAt(this.#control, this.#shape, this.#head);
+      return isClosed(word) || rowsOf(word) >= rows;
+    });
+    if (!this.#spin.looks) {
+      this.#tellLooks(false);
+    }
+    return found;
+  }
+
+  #runsQuickly(): boolean {
+    return this.#quickRuns > MOST_QUICK_RUNS / 2;
+  }
+
+  #tellLooks(looks: boolean): void {
+    if (looks !== this.#toldLooks) {
+      this.#toldLooks = looks;
+      tellLooks(this.#control, looks);
+    }
   }
 
   /** Asked after saying that we sleep: who ends the ring wakes those that sleep then. */

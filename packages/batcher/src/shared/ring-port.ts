@@ -1,6 +1,6 @@
 import { BatcherError } from "../batcher-error.ts";
-import { AdaptiveSpin, SPIN_MICROS } from "./adaptive-spin.ts";
 import { KeepAlive } from "./keep-alive.ts";
+import { ResultWatch } from "./result-watch.ts";
 import type { RingSchema, SharedRing, SlotMemory, SlotViews } from "./ring-memory.ts";
 import { mapSlots, readMessage, shapeOf, sharedNowMs } from "./ring-memory.ts";
 import type { RingShape } from "./ring-protocol.ts";
@@ -17,7 +17,6 @@ import {
   LIFECYCLE,
   OPEN,
   OPEN_SEQUENCE,
-  PUBLISHED,
   release,
   reserve,
   rowOfPlace,
@@ -47,13 +46,7 @@ export interface RingPortOptions {
   readonly spinMicros?: number;
 }
 
-/** Longest look, microseconds, that other I/O of this thread must wait for, */
-const QUICK_MICROS = 5;
-/** and how many there may be in a row. */
-const MOST_QUICK_LOOKS = 16;
 const RESOLVED = Promise.resolve();
-/** Not in browsers. */
-const { setImmediate } = globalThis as { setImmediate?: (callback: () => void) => unknown };
 
 /**
  * One thread's end of a ring for producers, without promises: nothing is allocated for an item, and places are integers.
@@ -68,37 +61,21 @@ export class RingPort<Schema extends RingSchema> {
   readonly #slots: SlotMemory<Schema>[];
   readonly #handlers: RingPortHandlers;
   readonly #keepAlive = new KeepAlive();
-  /** Whether this port waits for the results of a slot's present batch. */
-  readonly #waits: boolean[];
-  #waitsFor = 0;
+  readonly #results: ResultWatch;
   #awaitsRoom = false;
   #left = false;
   /** When the items came that are put in in one go; 0 when the clock is to be read. */
   #tickMs = 0;
-  /** Slots whose results nobody looks for yet; those that came in this go. */
-  #toAwait: number[] = [];
-  /** Slots that `#look` looks at. */
-  #looksAt: number[] = [];
-  #lookScheduled = false;
-  readonly #spin: AdaptiveSpin;
-  /** For looks at the end of a tick, before I/O that may be ready. */
-  readonly #quickSpin: AdaptiveSpin;
-  #quickLooks = 0;
-  /** `PUBLISHED` of each slot when this port took its first rows there. */
-  readonly #before: number[];
   #toldEnded = false;
 
   /** Joins the ring. Throws `overloaded` when `maxProducers` have joined before. */
   constructor(ring: SharedRing<Schema>, handlers: RingPortHandlers, options: RingPortOptions = {}) {
-    const { spinMicros = SPIN_MICROS } = options;
-    this.#spin = new AdaptiveSpin(spinMicros);
-    this.#quickSpin = new AdaptiveSpin(Math.min(spinMicros, QUICK_MICROS));
     this.#shape = shapeOf(ring);
     this.#control = new Int32Array(ring.control);
     this.#slots = mapSlots(ring);
     this.#handlers = handlers;
-    this.#waits = Array.from({ length: ring.slots }, () => false);
-    this.#before = Array.from({ length: ring.slots }, () => 0);
+    const callbacks = { onPublished: this.#published, checkEnded: () => this.#checkEnded() };
+    this.#results = new ResultWatch(this.#control, this.#shape, this.#keepAlive, callbacks, options.spinMicros);
     this.maxBatchSize = ring.maxBatchSize;
     this.id = join(this.#control, this.#shape);
     if (this.id < 0) {
@@ -137,8 +114,8 @@ export class RingPort<Schema extends RingSchema> {
       const row = rowOfPlace(place);
       memory.arrivals[row] = this.#arrivalMs();
       Atomics.store(memory.sizes, row, size);
-      if (this.#waits[slot] === false) {
-        this.#awaitResults(slot);
+      if (!this.#results.watches(slot)) {
+        this.#results.watch(slot);
       }
     }
     return place;
@@ -177,7 +154,7 @@ export class RingPort<Schema extends RingSchema> {
     const sequence = Atomics.load(this.#control, OPEN_SEQUENCE);
     const full = isFullAt(this.#control, this.#shape, sequence);
     this.#awaitsRoom = true;
-    this.#hold();
+    this.#keepAlive.hold();
     const { async, value } = full
       ? Atomics.waitAsync(this.#control, OPEN_SEQUENCE, sequence)
       : { async: false as const, value: "not-equal" as const };
@@ -186,7 +163,7 @@ export class RingPort<Schema extends RingSchema> {
         return;
       }
       this.#awaitsRoom = false;
-      this.#letGo();
+      this.#keepAlive.letGo();
       if (!this.#checkEnded()) {
         this.#handlers.onRoom?.();
       }
@@ -204,6 +181,7 @@ export class RingPort<Schema extends RingSchema> {
   leave(): void {
     if (!this.#left) {
       this.#left = true;
+      this.#results.stop();
       this.#keepAlive.end();
       // Between its calls nothing of a port is half done, so it can be taken for dead.
       buryProducer(this.#control, this.#shape, this.id);
@@ -218,117 +196,12 @@ export class RingPort<Schema extends RingSchema> {
     return this.#tickMs;
   }
 
-  #awaitResults(slot: number): void {
-    this.#waits[slot] = true;
-    this.#before[slot] = Atomics.load(this.#control, slotAt(this.#shape, slot) + PUBLISHED);
-    // The end of this tick comes: its first item has read the clock.
-    this.#toAwait.push(slot);
-  }
-
   readonly #endTick = (): void => {
     this.#tickMs = 0;
-    if (this.#toAwait.length === 0) {
-      return;
-    }
-    const slots = this.#toAwait;
-    this.#toAwait = [];
-    if (this.#quickLooks < MOST_QUICK_LOOKS && this.#quickSpin.worthwhile()) {
-      this.#quickLooks += 1;
-      let whole = false;
-      try {
-        this.#lookFor(slots, this.#quickSpin);
-        whole = true;
-      } finally {
-        if (!whole) {
-          // A handler threw: the others still get theirs.
-          this.#sleepOn(slots);
-        }
-      }
-      if (slots.length === 0) {
-        return;
-      }
-    }
-    if (!this.#lookScheduled && (setImmediate === undefined || !this.#spin.worthwhile())) {
-      this.#sleepOn(slots);
-      return;
-    }
-    this.#looksAt.push(...slots);
-    if (!this.#lookScheduled) {
-      this.#lookScheduled = true;
-      // Once the I/O that is ready now has been dealt with: what it brings may join the batch.
-      setImmediate?.(this.#lookLater);
-    }
+    this.#results.endTick();
   };
 
-  readonly #lookLater = (): void => {
-    this.#lookScheduled = false;
-    this.#quickLooks = 0;
-    const slots = this.#looksAt;
-    this.#looksAt = [];
-    try {
-      this.#lookFor(slots, this.#spin);
-    } finally {
-      // What is left if a handler throws, too.
-      this.#sleepOn(slots);
-    }
-  };
-
-  /** Looks for the results of these slots, and takes those out that it has found. */
-  #lookFor(slots: number[], spin: AdaptiveSpin): void {
-    spin.look(() => {
-      for (let i = slots.length - 1; i >= 0; i -= 1) {
-        const slot = slots[i] as number;
-        if (this.#isPublished(slot)) {
-          slots.splice(i, 1);
-          this.#published(slot);
-        }
-      }
-      return slots.length === 0 || this.#left;
-    });
-  }
-
-  #isPublished(slot: number): boolean {
-    return Atomics.load(this.#control, slotAt(this.#shape, slot) + PUBLISHED) !== this.#before[slot];
-  }
-
-  #sleepOn(slots: readonly number[]): void {
-    this.#quickLooks = 0;
-    for (const slot of slots) {
-      this.#sleepOnOne(slot);
-    }
-  }
-
-  #sleepOnOne(slot: number): void {
-    const at = slotAt(this.#shape, slot) + PUBLISHED;
-    const before = this.#before[slot] as number;
-    const check = (): void => {
-      if (this.#left || this.#waits[slot] === false) {
-        return;
-      }
-      if (this.#isPublished(slot)) {
-        this.#letGo();
-        this.#published(slot);
-      } else if (!this.#checkEnded()) {
-        wait();
-      }
-    };
-    const wait = (): void => {
-      const { async, value } = Atomics.waitAsync(this.#control, at, before);
-      if (async) {
-        void value.then(check);
-      }
-      if (!async || Atomics.load(this.#control, LIFECYCLE) >= CLOSED) {
-        queueMicrotask(check);
-      }
-    };
-    if (!this.#left) {
-      this.#hold();
-      wait();
-    }
-  }
-
-  #published(slot: number): void {
-    this.#waits[slot] = false;
+  readonly #published = (slot: number): void => {
     const failed = Atomics.load(this.#control, slotAt(this.#shape, slot) + STATUS) !== STATUS_OK;
     const error = failed
       ? new BatcherError("run_failed", readMessage((this.#slots[slot] as SlotMemory<Schema>).message))
@@ -337,7 +210,7 @@ export class RingPort<Schema extends RingSchema> {
     if (!this.#left) {
       release(this.#control, this.#shape, this.id, slot);
     }
-  }
+  };
 
   /** Tells of the end of the ring; false while it may still publish. */
   #checkEnded(): boolean {
@@ -353,19 +226,5 @@ export class RingPort<Schema extends RingSchema> {
       this.#handlers.onEnded?.(this.ended as BatcherError);
     }
     return true;
-  }
-
-  #hold(): void {
-    this.#waitsFor += 1;
-    if (this.#waitsFor === 1) {
-      this.#keepAlive.hold();
-    }
-  }
-
-  #letGo(): void {
-    this.#waitsFor -= 1;
-    if (this.#waitsFor === 0) {
-      this.#keepAlive.letGo();
-    }
   }
 }

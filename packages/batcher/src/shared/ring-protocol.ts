@@ -28,6 +28,8 @@ export const LIFECYCLE = 3;
 export const DEAD = 4;
 /** A bit for each producer number that is in use. */
 export const JOINED = 5;
+/** 1 while the consumer, when it has nothing to do, looks for rows before it sleeps, and runs them quickly. Only a hint. */
+export const CONSUMER_LOOKS = 6;
 export const HEADER_WORDS = 16;
 
 /** Values of `LIFECYCLE`; it only rises. */
@@ -358,6 +360,16 @@ export function fallAsleep(control: Int32Array, ring: RingShape, sequence: numbe
   }
   Atomics.store(control, SLEEPING, 0);
   return false;
+}
+
+/** Consumer: says what `CONSUMER_LOOKS` says. */
+export function tellLooks(control: Int32Array, looks: boolean): void {
+  Atomics.store(control, CONSUMER_LOOKS, looks ? 1 : 0);
+}
+
+/** Producer: whether results tend to be there at once. */
+export function consumerLooks(control: Int32Array): boolean {
+  return Atomics.load(control, CONSUMER_LOOKS) === 1;
 }
 
 /** Takes a free producer number, or -1. A number is not given out twice: the dead keep theirs. */

@@ -12,6 +12,8 @@ import {
   RingPort,
   RingProducer,
 } from "./index.ts";
+import { shapeOf } from "./ring-memory.ts";
+import { close, publish, STATUS_OK, takeParticipants, tellLooks } from "./ring-protocol.ts";
 
 const schema = {
   inputs: { x: { type: "float32", shape: [2] }, id: { type: "int32", shape: [] } },
@@ -261,6 +263,29 @@ describe("a ring", () => {
     closeRing(ring);
     await served;
   });
+
+  test.each([
+    { looks: true, told: ["published"] },
+    { looks: false, told: [] },
+  ])(
+    "results that are there at the end of the tick are taken at once iff the consumer looks, too: $looks",
+    async ({ looks, told }) => {
+      const ring = createSharedRing({ schema, maxBatchSize: 1, slots: 2 });
+      const control = new Int32Array(ring.control);
+      const shape = shapeOf(ring);
+      tellLooks(control, looks);
+      const port = new RingPort(ring, { onPublished: () => seen.push("published") }, { spinMicros: 1000 });
+      const seen: string[] = [];
+      port.commit(port.reserve(1), 1);
+      close(control, shape, 0);
+      publish(control, shape, 0, takeParticipants(control, shape, 0), STATUS_OK);
+      await Promise.resolve();
+      expect(seen).toEqual(told);
+      await turns();
+      expect(seen).toEqual(["published"]);
+      port.leave();
+    },
+  );
 
   test("fails the item alone whose write or read throws", async () => {
     const ring = createSharedRing({ schema, maxBatchSize: 4 });
