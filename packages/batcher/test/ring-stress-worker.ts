@@ -1,7 +1,13 @@
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { parentPort, workerData } from "node:worker_threads";
 import { BatcherError, RingConsumer, RingProducer } from "@dlrm/batcher/shared";
 import type { ConsumerReport, ProducerReport, StressTask } from "./ring-stress.ts";
 import { stressOutput } from "./ring-stress.ts";
+
+// Not by an option of the process, so that nobody has to know of it.
+setFlagsFromString("--expose-gc");
+const collectGarbage = runInNewContext("gc") as () => void;
 
 const task = workerData as StressTask;
 parentPort?.postMessage(task.role === "consumer" ? consume(task) : await produce(task));
@@ -41,6 +47,7 @@ async function produce({
       const item = next;
       next += 1;
       if (item % Math.ceil(items / 8) === 0) {
+        collectGarbage();
         heapBytes.push(process.memoryUsage().heapUsed);
       }
       const size = 1 + Math.floor(random() * maxSize);

@@ -31,7 +31,7 @@ export interface ProducerReport {
   /** Results that were not the item's own. */
   readonly wrong: number;
   readonly settled: number;
-  /** At an eighth of the way, at two, and so on. */
+  /** Heap in use after a forced collection: at the start, at an eighth of the way, at two, and so on up to seven. */
   readonly heapBytes: readonly number[];
   readonly stats: RingProducerStats;
 }
@@ -56,6 +56,8 @@ export async function stressRing(options: {
   readonly cancelShare: number;
   readonly expireShare: number;
   readonly seed: number;
+  /** Bound of each thread's young generation, which V8 else lets grow step by step to 128 MiB, whatever is allocated. */
+  readonly maxYoungGenerationSizeMb?: number;
 }): Promise<{ readonly producers: readonly ProducerReport[]; readonly consumer: ConsumerReport }> {
   const ring = createSharedRing({
     schema: STRESS_SCHEMA,
@@ -73,7 +75,12 @@ export async function stressRing(options: {
         items: Math.ceil(options.items / options.producers),
       };
       const file = import.meta.url.endsWith(".ts") ? "./ring-stress-worker.ts" : "./ring-stress-worker.js";
-      const worker = new Worker(new URL(file, import.meta.url), { workerData, execArgv: process.execArgv });
+      const { maxYoungGenerationSizeMb } = options;
+      const worker = new Worker(new URL(file, import.meta.url), {
+        workerData,
+        execArgv: process.execArgv,
+        ...(maxYoungGenerationSizeMb === undefined ? {} : { resourceLimits: { maxYoungGenerationSizeMb } }),
+      });
       worker.on("message", resolve);
       worker.on("error", reject);
       worker.on("exit", (code) => reject(new Error(`the ${role} ended with ${code}`)));
