@@ -17,6 +17,8 @@ export type { SafetensorsHeader, TensorEntry } from "./safetensors-header.ts";
 export { emitOnnx } from "./onnx.ts";
 export { emitStableHlo } from "./stablehlo.ts";
 export type { StableHloOptions } from "./stablehlo.ts";
+export { readStableHlo } from "./read-stablehlo.ts";
+export type { StableHloNetwork } from "./read-stablehlo.ts";
 export { openReference } from "./reference-model.ts";
 export type { PooledInput, ReferenceInput, ReferenceModel, ReferenceScoring } from "./reference-model.ts";
 export { openEmbeddingScorer } from "./embedding-scorer.ts";

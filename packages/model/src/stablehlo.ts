@@ -14,7 +14,7 @@ export interface StableHloOptions {
 }
 
 /** The line between two modules of the text, MLIR's own convention. */
-const MODULE_SEPARATOR = "// -----";
+export const MODULE_SEPARATOR = "// -----";
 
 /**
  * The dense network as StableHLO text: one module a bucket, separated by lines of `// -----`. Module `@dense_b<bucket>` has
