@@ -4,6 +4,7 @@ export type {
   ArmOutcome,
   Budget,
   BudgetWinner,
+  DenseNetworkRow,
   ParityEntry,
   Point,
   PointRepeat,

@@ -18,6 +18,11 @@ export function table(columns: readonly Column[], rows: readonly (readonly strin
   ].join("\n");
 }
 
+/** An item a line, whatever breaks an item has. */
+export function bulletList(items: readonly string[]): string {
+  return items.map((item) => `- ${item.replaceAll(/\s*\n\s*/g, " ")}`).join("\n");
+}
+
 /** A fenced block whose fence is longer than any in `text`. */
 export function codeBlock(text: string, language = ""): string {
   const longest = Math.max(2, ...[...text.matchAll(/`+/g)].map((match) => match[0].length));

@@ -23,6 +23,16 @@ describe("renderReport", () => {
     expect(renderReport(fixedSummary())).not.toContain("Noisy");
   });
 
+  it("tells of warnings of the whole run before those of its arms", () => {
+    const report = renderReport({
+      ...fixedSummary(),
+      warnings: ["the dense network was not measured: no\nroom", "two"],
+    });
+    expect(report).toContain(
+      "## Failures and warnings\n\n- the dense network was not measured: no room\n- two\n\n### engine-batch\n\n- did not",
+    );
+  });
+
   it("says what an empty, interrupted run has", () => {
     const report = renderReport({
       ...fixedSummary(),

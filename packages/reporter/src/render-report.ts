@@ -1,5 +1,6 @@
+import { denseNetwork } from "./dense-network-table.ts";
 import { formatCount, formatOptional } from "./format.ts";
-import { codeBlock, left, right, table } from "./markdown.ts";
+import { bulletList, codeBlock, left, right, table } from "./markdown.ts";
 import { noiseEvidence } from "./noise.ts";
 import { errorCount } from "./point.ts";
 import {
@@ -47,9 +48,10 @@ export function renderReport(summary: Summary, options: ReportOptions = {}): str
           openLoop(context),
           cost(context),
         ]),
+    denseNetwork(summary),
     parity(context),
     errors(context),
-    armsNotMeasured(context),
+    failuresAndWarnings(context),
     metadata(context),
   ];
   return `${sections.filter((section) => section !== "").join("\n\n")}\n`;
@@ -132,8 +134,10 @@ function errors({ summary }: ReportContext): string {
   ].join("\n\n");
 }
 
-function armsNotMeasured({ summary }: ReportContext): string {
+function failuresAndWarnings({ summary }: ReportContext): string {
   const parts: string[] = [];
+  const { warnings = [] } = summary;
+  if (warnings.length > 0) parts.push(bulletList(warnings));
   for (const arm of summary.arms ?? []) {
     if (arm.status !== "ok") {
       parts.push(`### ${arm.arm}: ${arm.status}`, arm.reason ?? "No reason was recorded.");
@@ -143,7 +147,7 @@ function armsNotMeasured({ summary }: ReportContext): string {
     }
     if (arm.warnings !== undefined && arm.warnings.length > 0) {
       if (arm.status === "ok") parts.push(`### ${arm.arm}`);
-      parts.push(arm.warnings.map((warning) => `- ${warning}`).join("\n"));
+      parts.push(bulletList(arm.warnings));
     }
   }
   return parts.length === 0 ? "" : ["## Failures and warnings", ...parts].join("\n\n");

@@ -20,6 +20,10 @@ export interface Summary {
   readonly arms?: readonly ArmOutcome[];
   /** True if the run was stopped before its plan was done. */
   readonly interrupted?: boolean;
+  /** The dense network alone: one device a row, all of them in one alternating run. Only on the platform cpu. */
+  readonly denseNetwork?: readonly DenseNetworkRow[];
+  /** What the reader should know of the run as a whole. */
+  readonly warnings?: readonly string[];
 }
 
 /** Where the run took place. Fields that are not listed may be added. */
@@ -154,6 +158,25 @@ export interface Budget {
 export interface BudgetWinner {
   readonly arm: string;
   readonly examplesPerS: number;
+}
+
+/** What one device did with batches of the dense network, without a server around it. */
+export interface DenseNetworkRow {
+  /** Name of the device: `onnxruntime 1.30.0 (cpu, 1 thread)`. */
+  readonly device: string;
+  readonly precision: "float32" | "bfloat16" | "int8";
+  /** Examples of a batch. */
+  readonly batch: number;
+  /** That the device was given. */
+  readonly numThreads: number;
+  /** By the median of `callMicros`; null if nothing was measured. */
+  readonly examplesPerS: number | null;
+  /** Largest difference of a score from the reference forward; null if nothing was measured. */
+  readonly maxAbsError: number | null;
+  /** Time of a call in each round, µs. */
+  readonly callMicros: readonly number[];
+  /** Why nothing was measured. */
+  readonly whyNot?: string;
 }
 
 export interface ArmOutcome {

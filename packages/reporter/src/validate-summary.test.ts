@@ -27,6 +27,36 @@ describe("validateSummary", () => {
     expect(summary).toEqual(plain());
   });
 
+  const ROW = {
+    device: "d",
+    precision: "int8",
+    batch: 128,
+    numThreads: 2,
+    examplesPerS: 5,
+    maxAbsError: 0,
+    callMicros: [9],
+  };
+
+  it("accepts rows of the dense network, measured or not, and warnings", () => {
+    const missing = { ...ROW, examplesPerS: null, maxAbsError: null, callMicros: [], whyNot: "no such file" };
+    expect(problemsOf({ ...plain(), denseNetwork: [ROW, missing], warnings: ["slow"] })).toEqual([]);
+  });
+
+  it.each<[string, unknown, string]>([
+    ["a batch of none", { ...ROW, batch: 0 }, "batch: expected a number >= 1, got 0"],
+    [
+      "an unknown precision",
+      { ...ROW, precision: "fp16" },
+      'precision: expected one of "float32", "bfloat16", "int8", got "fp16"',
+    ],
+    ["an error below none", { ...ROW, maxAbsError: -1 }, "maxAbsError: expected a number >= 0, got -1"],
+    ["a reason that is no text", { ...ROW, whyNot: 4 }, "whyNot: expected string, got 4"],
+    ["an unknown field", { ...ROW, micros: 4 }, "micros: expected no such field, got one"],
+    ["no throughput", { ...ROW, examplesPerS: undefined }, "examplesPerS: expected a value, got none"],
+  ])("names the problem of a row of the dense network with %s", (_, row, problem) => {
+    expect(problemsOf({ ...plain(), denseNetwork: [ROW, row] })).toEqual([`denseNetwork[1].${problem}`]);
+  });
+
   it("accepts a summary with the required fields only", () => {
     expect(
       problemsOf({
