@@ -79,7 +79,11 @@ export class AdaptivePolicy implements FlushPolicy {
   #enoughSize(): number {
     const { fixedMs, perSizeMs } = this.#cost;
     const size = (fixedMs / perSizeMs) * (1 / FIXED_SHARE - 1);
-    return size < this.#maxBatchSize ? this.#sizes.atLeast(Math.max(1, Math.ceil(size))) : this.#maxBatchSize;
+    if (!(size < this.#maxBatchSize)) {
+      return this.#maxBatchSize;
+    }
+    // The last allowed size of a ring may be above its largest batch.
+    return Math.min(this.#maxBatchSize, this.#sizes.atLeast(Math.max(1, Math.ceil(size))));
   }
 
   #bestWait(view: QueueView, enough: number): (FlushDecision & { readonly flush: false }) | undefined {

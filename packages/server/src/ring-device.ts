@@ -25,19 +25,17 @@ export class RingDevice {
   readonly #ended: Promise<void>;
 
   constructor(host: ModelHost, load: RingDeviceOptions) {
-    const { bundle, limits } = host;
+    const { bundle, limits, buckets } = host;
     const { spec } = bundle;
     const { batching, batchTimeoutMicros } = load.options;
-    // A batch is all that stands in a slot, so that its largest is one that the device takes without padding.
-    const fitting = host.buckets.filter((bucket) => bucket <= limits.maxBatchSize);
-    const buckets = fitting.length > 0 ? fitting : host.buckets;
     this.#host = host;
     this.#load = load;
-    this.ring = createScoringRing(
-      spec.denseFeatures,
-      spec.features.length * spec.embeddingDim,
-      buckets.at(-1) as number,
-    );
+    this.ring = createScoringRing({
+      denseFeatures: spec.denseFeatures,
+      pooledWidth: spec.features.length * spec.embeddingDim,
+      maxBatchSize: limits.maxBatchSize,
+      largestBucket: buckets.at(-1) as number,
+    });
     this.#consumer = new RingConsumer(this.ring, {
       policy: batching as "adaptive" | "window" | FlushPolicy,
       batchTimeoutMicros,

@@ -18,7 +18,17 @@ const RING_SLOTS = 4;
 /** Frontends that may ever join: those that end keep their number. */
 export const MAX_PRODUCERS = 31;
 
-export function createScoringRing(denseFeatures: number, pooledWidth: number, maxBatchSize: number): ScoringRing {
+export interface ScoringRingOptions {
+  readonly denseFeatures: number;
+  /** Elements of an example's pooled vectors: features × embedding dim. */
+  readonly pooledWidth: number;
+  readonly maxBatchSize: number;
+  /** What a batch of `maxBatchSize` is padded to: the device reads and writes so many rows of it. */
+  readonly largestBucket: number;
+}
+
+export function createScoringRing(options: ScoringRingOptions): ScoringRing {
+  const { denseFeatures, pooledWidth, maxBatchSize, largestBucket } = options;
   return createSharedRing({
     schema: {
       inputs: {
@@ -28,6 +38,7 @@ export function createScoringRing(denseFeatures: number, pooledWidth: number, ma
       outputs: { scores: { type: "float32", shape: [] } },
     },
     maxBatchSize,
+    paddingRows: largestBucket - maxBatchSize,
     slots: RING_SLOTS,
     maxProducers: MAX_PRODUCERS,
   });

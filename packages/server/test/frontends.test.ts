@@ -96,6 +96,29 @@ describe("two frontends", () => {
     ]);
   });
 
+  test("take batches whose limit lies between two sizes of the device, padded to the larger", async () => {
+    const device = new HeldDevice();
+    await using server = await startTestServer(bundle, {
+      frontends: 2,
+      adminPort: 0,
+      device: device.open,
+      maxBatchSize: 6,
+      maxExamplesPerRequest: 12,
+    });
+    using _held = device;
+    expect(server.limits.maxBatchSize).toBe(6);
+    for (const examples of [6, 12]) {
+      const request = exampleRequest(examples, examples);
+      const { outputs } = await grpcClient(server.port).predict({ inputs: inputsOf(request) });
+      const scores = new Float32Array(outputs["scores"]!.data.slice().buffer);
+      expect([...scores]).toEqual(Array.from({ length: examples }, (_, i) => request.dense[3 * i]));
+    }
+    // One batch of the first request, two of the second.
+    expect(device.begun).toEqual([8, 8, 8]);
+    expect(await metric(server.adminPort, "dlrm_batched_examples_total")).toBe(18);
+    expect(await metric(server.adminPort, "dlrm_padding_examples_total")).toBe(6);
+  });
+
   test("an id that is no row, and more than may wait, are refused as by one frontend", async () => {
     const device = new HeldDevice();
     await using server = await startTestServer(bundle, {

@@ -54,7 +54,10 @@ export interface RingConsumerOptions {
   readonly batchTimeoutMicros?: number;
   /** Policy `adaptive`: see `Batcher`. */
   readonly latencyBudgetMs?: number;
-  /** Sizes that batches are padded to, rising; the last must be the ring's `maxBatchSize`. Default: no padding. */
+  /**
+   * Sizes that batches are padded to, rising; the last must hold a batch of the ring's `maxBatchSize`, and there must be rows
+   * for it: `maxBatchSize + paddingRows`. Default: no padding.
+   */
   readonly allowedBatchSizes?: readonly number[];
   /**
    * `serveBlocking`: where items tend to come that soon, the thread looks for them up to so many microseconds before it
@@ -136,13 +139,7 @@ export class RingConsumer<Schema extends RingSchema> {
     this.#slots = mapSlots(ring);
     this.#hooks = options.hooks ?? {};
     this.#sizes = new BatchSizes(options.allowedBatchSizes);
-    if (options.allowedBatchSizes !== undefined && options.allowedBatchSizes.at(-1) !== ring.maxBatchSize) {
-      throw new BatcherError(
-        "invalid_options",
-        `allowedBatchSizes: expected rising whole numbers that end with maxBatchSize (${ring.maxBatchSize}), ` +
-          `received [${options.allowedBatchSizes.join(", ")}]`,
-      );
-    }
+    checkSizes(options.allowedBatchSizes, ring);
     const { policy = "adaptive", batchTimeoutMicros = 1000, latencyBudgetMs = Infinity } = options;
     // A batch is a stretch of its slot's rows, so all of it runs: padded up, whatever that costs.
     this.#policy =
@@ -472,4 +469,22 @@ export class RingConsumer<Schema extends RingSchema> {
 function runFailed(cause: unknown): BatcherError {
   const reason = cause instanceof Error ? cause.message : String(cause);
   return new BatcherError("run_failed", `the run of the batch failed: ${reason}`, { cause });
+}
+
+function checkSizes(sizes: readonly number[] | undefined, { maxBatchSize, paddingRows }: SharedRing): void {
+  if (sizes === undefined) {
+    return;
+  }
+  const rising = sizes.every((size, i) => Number.isInteger(size) && size > (sizes[i - 1] ?? 0));
+  const last = sizes.at(-1) ?? 0;
+  if (!rising || last < maxBatchSize || last > maxBatchSize + paddingRows) {
+    const end =
+      paddingRows === 0
+        ? `maxBatchSize (${maxBatchSize})`
+        : `one from maxBatchSize (${maxBatchSize}) to maxBatchSize + paddingRows (${maxBatchSize + paddingRows})`;
+    throw new BatcherError(
+      "invalid_options",
+      `allowedBatchSizes: expected rising whole numbers that end with ${end}, received [${sizes.join(", ")}]`,
+    );
+  }
 }

@@ -46,15 +46,20 @@ export interface RingSchema {
 
 export interface SharedRingOptions<Schema extends RingSchema = RingSchema> {
   readonly schema: Schema;
-  /** Rows of a slot: the largest batch. At most 32,767. */
+  /** The largest batch, in rows. At most 32,767. */
   readonly maxBatchSize: number;
+  /**
+   * Rows of memory that each field has beyond `maxBatchSize`, for a device that reads and writes a full batch padded to the next
+   * size that it takes. Default 0.
+   */
+  readonly paddingRows?: number;
   /** Batches that may be filled, run and read at a time. A power of two from 2. Default 4. */
   readonly slots?: number;
   /** Producers that may ever join, at most 31. Default 8. */
   readonly maxProducers?: number;
 }
 
-/** A slot's arrays: `maxBatchSize` rows of each field, row-major. */
+/** A slot's arrays: `maxBatchSize + paddingRows` rows of each field, row-major. */
 export interface SlotViews<Schema extends RingSchema> {
   readonly inputs: { readonly [Name in keyof Schema["inputs"]]: FieldArrays[Schema["inputs"][Name]["type"]] };
   readonly outputs: { readonly [Name in keyof Schema["outputs"]]: FieldArrays[Schema["outputs"][Name]["type"]] };
@@ -66,6 +71,7 @@ export interface SharedRing<Schema extends RingSchema = RingSchema> {
   readonly slots: number;
   readonly maxProducers: number;
   readonly maxBatchSize: number;
+  readonly paddingRows: number;
   readonly control: SharedArrayBuffer;
   readonly data: SharedArrayBuffer;
 }
@@ -74,15 +80,21 @@ export interface SharedRing<Schema extends RingSchema = RingSchema> {
 const ALIGNMENT_BYTES = 64;
 /** Room for the message of a failed batch. */
 const MESSAGE_BYTES = 512;
+const MOST_PADDING_ROWS = 2 ** 20;
 
 /** Makes a ring: two buffers of shared memory, ready for one consumer and the producers. */
 export function createSharedRing<const Schema extends RingSchema>(
   options: SharedRingOptions<Schema>,
 ): SharedRing<Schema> {
-  const { schema, maxBatchSize, slots = 4, maxProducers = 8 } = options;
+  const { schema, maxBatchSize, paddingRows = 0, slots = 4, maxProducers = 8 } = options;
   const problems: string[] = [];
   if (!Number.isInteger(maxBatchSize) || maxBatchSize < 1 || maxBatchSize > MAX_ROWS) {
     problems.push(`maxBatchSize: expected a whole number from 1 to ${MAX_ROWS}, received ${String(maxBatchSize)}`);
+  }
+  if (!Number.isInteger(paddingRows) || paddingRows < 0 || paddingRows > MOST_PADDING_ROWS) {
+    problems.push(
+      `paddingRows: expected a whole number from 0 to ${MOST_PADDING_ROWS}, received ${String(paddingRows)}`,
+    );
   }
   if (!Number.isInteger(slots) || slots < 2 || slots > 1024 || (slots & (slots - 1)) !== 0) {
     problems.push(`slots: expected a power of two from 2 to 1024, received ${String(slots)}`);
@@ -104,8 +116,8 @@ export function createSharedRing<const Schema extends RingSchema>(
   const shape: RingShape = { slots, producers: maxProducers, rows: maxBatchSize };
   const control = new SharedArrayBuffer(controlWords(shape) * Int32Array.BYTES_PER_ELEMENT);
   initialize(new Int32Array(control), shape);
-  const data = new SharedArrayBuffer(slots * slotBytes(schema, maxBatchSize));
-  return { schema, slots, maxProducers, maxBatchSize, control, data };
+  const data = new SharedArrayBuffer(slots * slotBytes(schema, maxBatchSize, paddingRows));
+  return { schema, slots, maxProducers, maxBatchSize, paddingRows, control, data };
 }
 
 /** A slot's memory as one thread sees it. */
@@ -124,9 +136,9 @@ export function shapeOf(ring: SharedRing): RingShape {
 }
 
 export function mapSlots<Schema extends RingSchema>(ring: SharedRing<Schema>): SlotMemory<Schema>[] {
-  const { schema, data, maxBatchSize } = ring;
+  const { schema, data, maxBatchSize, paddingRows } = ring;
   return Array.from({ length: ring.slots }, (_, slot) => {
-    let offset = slot * slotBytes(schema, maxBatchSize);
+    let offset = slot * slotBytes(schema, maxBatchSize, paddingRows);
     const take = <View>(make: (offset: number) => View, bytes: number): View => {
       const view = make(offset);
       offset += aligned(bytes);
@@ -135,7 +147,7 @@ export function mapSlots<Schema extends RingSchema>(ring: SharedRing<Schema>): S
     const fields = (specs: Readonly<Record<string, FieldSpec>>): Record<string, unknown> =>
       Object.fromEntries(
         Object.entries(specs).map(([name, spec]) => {
-          const length = maxBatchSize * elementsOf(spec);
+          const length = (maxBatchSize + paddingRows) * elementsOf(spec);
           const View = ARRAYS[spec.type];
           return [name, take((at) => new View(data, at, length), length * View.BYTES_PER_ELEMENT)];
         }),
@@ -149,8 +161,9 @@ export function mapSlots<Schema extends RingSchema>(ring: SharedRing<Schema>): S
   });
 }
 
-function slotBytes(schema: RingSchema, rows: number): number {
-  let bytes = aligned(rows * 4) + aligned(rows * 8) + aligned(MESSAGE_BYTES);
+function slotBytes(schema: RingSchema, maxBatchSize: number, paddingRows: number): number {
+  const rows = maxBatchSize + paddingRows;
+  let bytes = aligned(maxBatchSize * 4) + aligned(maxBatchSize * 8) + aligned(MESSAGE_BYTES);
   for (const spec of [...Object.values(schema.inputs), ...Object.values(schema.outputs)]) {
     bytes += aligned(rows * elementsOf(spec) * ARRAYS[spec.type].BYTES_PER_ELEMENT);
   }

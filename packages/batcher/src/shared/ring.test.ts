@@ -117,6 +117,57 @@ describe("a ring", () => {
     await served;
   });
 
+  test("has rows for the padding of a full batch, and takes no more items for that", async () => {
+    const ring = createSharedRing({ schema, maxBatchSize: 3, paddingRows: 1 });
+    const producer = new RingProducer(ring);
+    const seen: [number, number, number, string][] = [];
+    const results = [2, 1, 1].map((size) =>
+      submit(
+        producer,
+        Array.from({ length: size }, () => [1, 2, 3] as const),
+      ),
+    );
+    expect(
+      await code(
+        submit(producer, [
+          [0, 0, 0],
+          [0, 0, 0],
+          [0, 0, 0],
+          [0, 0, 0],
+        ]),
+      ),
+    ).toBe("too_large");
+    const consumer = new RingConsumer(ring, { policy: "window", batchTimeoutMicros: 0, allowedBatchSizes: [1, 2, 4] });
+    const served = consumer.serve((batch) => {
+      seen.push([batch.size, batch.paddedSize, batch.outputs.sum.length, batch.flushReason]);
+      expect(batch.inputs.x.length).toBe(8);
+      // As a device does that writes all of the padded batch: into nobody's rows but its own.
+      batch.outputs.sum.fill(-1);
+      run(batch);
+    });
+    expect(await Promise.all(results)).toEqual([[6, 6], [6], [6]]);
+    expect(seen).toEqual([
+      [3, 4, 4, "full"],
+      [1, 1, 4, "timeout"],
+    ]);
+    expect(consumer.stats()).toMatchObject({ batchedSize: 4, paddedSize: 5 });
+    closeRing(ring);
+    await served;
+  });
+
+  test.each([
+    [0, [1, 2], "maxBatchSize (3), received [1, 2]"],
+    [0, [1, 4], "maxBatchSize (3), received [1, 4]"],
+    [1, [2, 5], "one from maxBatchSize (3) to maxBatchSize + paddingRows (4), received [2, 5]"],
+    [1, [3, 2, 4], "one from maxBatchSize (3) to maxBatchSize + paddingRows (4), received [3, 2, 4]"],
+    [0, [], "maxBatchSize (3), received []"],
+  ])("with %i rows for padding refuses the sizes %o", (paddingRows, allowedBatchSizes, message) => {
+    const ring = createSharedRing({ schema, maxBatchSize: 3, paddingRows });
+    expect(() => new RingConsumer(ring, { allowedBatchSizes })).toThrow(
+      new BatcherError("invalid_options", `allowedBatchSizes: expected rising whole numbers that end with ${message}`),
+    );
+  });
+
   test("lets items wait for room, in order, and refuses more than may wait", async () => {
     const ring = createSharedRing({ schema, maxBatchSize: 1, slots: 2 });
     const producer = new RingProducer(ring, { maxWaitingItems: 2 });
@@ -320,6 +371,7 @@ describe("a ring", () => {
   test.each([
     [{ maxBatchSize: 0 }, "maxBatchSize: expected a whole number from 1 to 32767, received 0"],
     [{ maxBatchSize: 32768 }, "maxBatchSize: expected a whole number from 1 to 32767, received 32768"],
+    [{ paddingRows: -1 }, "paddingRows: expected a whole number from 0 to 1048576, received -1"],
     [{ slots: 3 }, "slots: expected a power of two from 2 to 1024, received 3"],
     [{ maxProducers: 32 }, "maxProducers: expected a whole number from 1 to 31, received 32"],
   ])("of %o is refused", (options, message) => {
