@@ -47,6 +47,20 @@ for (const arm of arms) {
     }
   }
 }
+for (const warning of summary.warnings ?? []) problems.push(`a warning: ${warning}`);
+const rows = summary.denseNetwork ?? [];
+for (const [index, precision] of (["float32", "int8"] as const).entries()) {
+  const row = rows[index];
+  const right = row?.device.startsWith("onnxruntime ") === true && row.precision === precision;
+  // int8 is off by hundredths; that it is no other model is what is asked.
+  const measured = (row?.examplesPerS ?? 0) > 0 && (row?.maxAbsError ?? 1) <= (precision === "float32" ? 1e-4 : 0.2);
+  if (!right || !measured) problems.push(`no row ${index} of onnxruntime in ${precision}: ${JSON.stringify(row)}`);
+}
+for (const { device, examplesPerS, whyNot } of rows) {
+  if ((examplesPerS === null) !== (whyNot !== undefined)) problems.push(`${device} has neither figures nor a reason`);
+}
 for (const problem of problems) console.error(problem);
-console.log(`${summary.points.length} points of ${arms.length} arms looked at, ${problems.length} problems`);
+console.log(
+  `${summary.points.length} points of ${arms.length} arms and ${rows.length} devices looked at, ${problems.length} problems`,
+);
 process.exitCode = problems.length === 0 ? 0 : 1;

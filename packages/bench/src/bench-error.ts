@@ -4,6 +4,7 @@
  * - `arm_failed`: an arm did not start, ended early, was not pinned or did not answer.
  * - `parity_failed`: an arm answered with scores that are not the reference's.
  * - `load_failed`: the load generator did not give a result.
+ * - `dense_network_failed`: the devices could not be compared.
  * - `results_failed`: a file of the results could not be written.
  * - `interrupted`: the run was stopped.
  */
@@ -13,6 +14,7 @@ export type BenchErrorCode =
   | "arm_failed"
   | "parity_failed"
   | "load_failed"
+  | "dense_network_failed"
   | "results_failed"
   | "interrupted";
 

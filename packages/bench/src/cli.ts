@@ -4,6 +4,7 @@ import { BENCH_ARMS } from "./bench-arms.ts";
 import { prepareBundle } from "./bundle-step.ts";
 import { BenchError } from "./bench-error.ts";
 import { runCommand } from "./command.ts";
+import { measureDenseNetwork } from "./dense-network-process.ts";
 import { describeEnvironment } from "./environment.ts";
 import { readMachine } from "./machine.ts";
 import { measure } from "./measure.ts";
@@ -32,6 +33,7 @@ process.exitCode = await runCommand({
   signal: stop.signal,
   dependencies: {
     measure,
+    measureDenseNetwork,
     prepareBundle,
     openReference,
     describeEnvironment,

@@ -32,6 +32,7 @@ function command(...args: string[]): Promise<number> {
     signal: new AbortController().signal,
     dependencies: {
       measure: neverCalled,
+      measureDenseNetwork: neverCalled,
       prepareBundle: neverCalled,
       openReference: neverCalled,
       describeEnvironment: neverCalled,
@@ -71,6 +72,17 @@ describe("dlrm-bench --dry_run", () => {
   it("lists the smoke run", async () => {
     expect(await command("--smoke", "--arms", "engine", "--dry_run")).toBe(0);
     expect(out).toContain("bench-work/bundles/dcnv2-smoke");
+    const task = {
+      bundleDir: `${currentDir}/bench-work/bundles/dcnv2-smoke`,
+      batch: 128,
+      numThreads: 1,
+      rounds: 1,
+      seed: 1,
+    };
+    expect(out).toMatch(
+      /\] dense network on this CPU \(about 7 s\)\n {4}\/usr\/bin\/taskset -c 0 .*dense-network-child\.ts /,
+    );
+    expect(out).toContain(`dense-network-child.ts '${JSON.stringify(task)}'\n`);
   });
 });
 

@@ -2,6 +2,8 @@ import path from "node:path";
 import type { Arm, ArmCommand } from "@dlrm/arm-contract";
 import type { ModelSpec } from "@dlrm/model";
 import { formatCpuList } from "./cpu-list.ts";
+import { DENSE_NETWORK_ENTRY } from "./dense-network-process.ts";
+import { denseNetworkTask } from "./dense-network-task.ts";
 import { loadTask } from "./load-options.ts";
 import { LOAD_ENTRY } from "./load-process.ts";
 import type { Machine } from "./machine.ts";
@@ -46,6 +48,16 @@ export function exportCommandText(settings: BenchSettings): string {
     args: ["export", "--preset", settings.preset, ...cap, "--out", bundleDir(settings)],
     env: {},
   });
+}
+
+/** The process that compares devices. */
+export function denseNetworkCommandText(settings: BenchSettings, machine: Machine): string {
+  const args = [
+    ...process.execArgv,
+    DENSE_NETWORK_ENTRY,
+    JSON.stringify(denseNetworkTask(bundleDir(settings), settings)),
+  ];
+  return shellText(pinned({ file: process.execPath, args, env: {} }, settings.serverCpus, machine.taskset));
 }
 
 /** The load process of a step; the features of the model are left out of the text. */

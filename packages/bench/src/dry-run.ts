@@ -1,6 +1,13 @@
 import type { Arm } from "@dlrm/arm-contract";
 import type { ModelSpec } from "@dlrm/model";
-import { cacheDir, exportCommandText, HOST, loadCommandText, serverCommand } from "./commands.ts";
+import {
+  cacheDir,
+  denseNetworkCommandText,
+  exportCommandText,
+  HOST,
+  loadCommandText,
+  serverCommand,
+} from "./commands.ts";
 import type { Machine } from "./machine.ts";
 import { describeStep, type Step } from "./plan.ts";
 import { shellText } from "./shell-text.ts";
@@ -32,6 +39,8 @@ function commandOf(step: Step, { settings, machine, spec, arms, bundleExists }: 
   switch (step.kind) {
     case "model":
       return bundleExists ? `# there already; else: ${exportCommandText(settings)}` : exportCommandText(settings);
+    case "dense_network":
+      return denseNetworkCommandText(settings, machine);
     case "prepare":
       return `# whatever ${step.arm} needs, once, in ${cacheDir(settings)}`;
     case "start": {

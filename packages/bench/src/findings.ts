@@ -12,14 +12,17 @@ import {
   type SummaryEnvironment,
   type SummarySettings,
 } from "@dlrm/reporter";
+import type { DenseNetworkOutcome } from "./dense-network-task.ts";
 import type { ParityOutcome } from "./parity.ts";
-import type { LoadStep } from "./plan.ts";
+import type { KeptStep } from "./plan.ts";
 
 /** All that was measured, for a run that is continued. What became of the arms is left out: it is found anew. */
 export interface FindingsState {
   readonly points: readonly { readonly key: PointKey; readonly repeats: readonly PointRepeat[] }[];
   readonly parity: readonly ParityEntry[];
   readonly warnings: readonly { readonly arm: string; readonly warnings: readonly string[] }[];
+  /** Absent until devices were compared. */
+  readonly denseNetwork?: DenseNetworkOutcome;
 }
 
 /** What a run has found so far; a summary can be made of it at any time. */
@@ -28,6 +31,7 @@ export class Findings {
   readonly #outcomes: Map<string, Pick<ArmOutcome, "status" | "reason" | "logTail">> = new Map();
   readonly #warnings: Map<string, Set<string>> = new Map();
   readonly #parity: Map<string, ParityEntry> = new Map();
+  #denseNetwork: DenseNetworkOutcome = { rows: [], warnings: [] };
   readonly #points: Map<string, { key: PointKey; repeats: PointRepeat[] }> = new Map();
 
   /** @param arms those that were asked for, in that order. */
@@ -40,6 +44,8 @@ export class Findings {
       points: [...this.#points.values()],
       parity: [...this.#parity.values()],
       warnings: [...this.#warnings].map(([arm, warnings]) => ({ arm, warnings: [...warnings] })),
+      // Devices that could not be compared are compared again, like an arm that failed.
+      ...(this.#denseNetwork.rows.length === 0 ? {} : { denseNetwork: this.#denseNetwork }),
     };
   }
 
@@ -48,13 +54,21 @@ export class Findings {
     // An arm that failed is tried again.
     for (const entry of state.parity) if (entry.ok) this.#parity.set(`${entry.arm} ${entry.bReq}`, entry);
     for (const { arm, warnings } of state.warnings) for (const warning of warnings) this.warn(arm, warning);
+    if (state.denseNetwork !== undefined) this.#denseNetwork = state.denseNetwork;
   }
 
-  isMeasured({ arm, bReq, load, repeat }: LoadStep): boolean {
+  isMeasured(step: KeptStep): boolean {
+    if (step.kind === "dense_network") return this.#denseNetwork.rows.length > 0;
+    const { arm, bReq, load, repeat } = step;
     const concurrency = load.mode === "closed" ? load.concurrency : null;
     const peakFraction = load.mode === "open" ? { peakFraction: load.peakFraction } : {};
     const point = this.#points.get(pointId({ arm, bReq, mode: load.mode, concurrency, ...peakFraction }));
     return point?.repeats.some((measured) => measured.repeat === repeat) ?? false;
+  }
+
+  /** No rows are a comparison that failed; the warnings say why. */
+  setDenseNetwork(outcome: DenseNetworkOutcome): void {
+    this.#denseNetwork = outcome;
   }
 
   /** The arm is given up: nothing more of the plan is done with it. The first reason stays. */
@@ -134,6 +148,7 @@ export class Findings {
     const order = (arm: string): number => this.#arms.findIndex(({ name }) => name === arm);
     const points = this.points();
     const parity = [...this.#parity.values()].sort((a, b) => order(a.arm) - order(b.arm) || a.bReq - b.bReq);
+    const { rows, warnings } = this.#denseNetwork;
     const families = new Map(this.#arms.map(({ name, family }) => [name, family]));
     return {
       schemaVersion: 1,
@@ -147,6 +162,8 @@ export class Findings {
       budgets: compareWithinBudgets(points, families),
       arms: this.outcomes(run.finished),
       ...(run.finished ? {} : { interrupted: true }),
+      ...(rows.length === 0 ? {} : { denseNetwork: rows }),
+      ...(warnings.length === 0 ? {} : { warnings }),
     };
   }
 }

@@ -12,6 +12,7 @@ import type { ProcessGuard } from "./process-guard.ts";
 import type { Progress } from "./progress.ts";
 import type { RunningArm } from "./running-arm.ts";
 import type { BenchSettings } from "./settings.ts";
+import { withinLimit } from "./time-limit.ts";
 
 /** For making requests and for last answers, beside warm-up and duration. */
 const LOAD_GRACE_S = 180;
@@ -39,13 +40,8 @@ export async function loadPoint(options: LoadPointOptions): Promise<Measurement>
   const { key, step, started, settings, machine, spec, measure, guard, progress, logFile, signal } = options;
   const task = loadTask(settings, machine, spec, step, loadMode(key), { host: HOST, port: started.port });
   const limitS = settings.warmupS + settings.durationS + LOAD_GRACE_S;
-  const overdue = new AbortController();
-  const timer = setTimeout(
-    () => overdue.abort(new BenchError("load_failed", `the load generator gave no result within ${limitS} s`)),
-    limitS * 1000,
-  );
-  try {
-    return await started.during("load", AbortSignal.any([signal, overdue.signal]), (giveUp) => {
+  return await withinLimit({ limitS, signal, name: "the load generator", failure: "load_failed" }, (limited) =>
+    started.during("load", limited, (giveUp) => {
       const { pid } = started.server;
       if (pid === undefined) throw new BenchError("arm_failed", "the server was not started");
       return measure({
@@ -61,10 +57,8 @@ export async function loadPoint(options: LoadPointOptions): Promise<Measurement>
             `${phase}, ${leftS.toFixed(0)} s: ${Math.round(examplesPerS)} examples/s, p99 ${p99Ms?.toFixed(2) ?? "–"} ms, ${errors} errors`,
           ),
       });
-    });
-  } finally {
-    clearTimeout(timer);
-  }
+    }),
+  );
 }
 
 function loadMode({ concurrency, offeredRps }: PointKey): LoadMode {

@@ -55,6 +55,7 @@ describe("planRun", () => {
   it("alternates arms within each repeat, in turned order in the second; parity before load, closed before open loop", () => {
     expect(planRun(settings, facts).map(describeStep)).toEqual([
       "model",
+      "dense network on this CPU",
       "engine: prepare",
       "py: prepare",
       ...ofArm("engine", 1),
@@ -70,6 +71,7 @@ describe("planRun", () => {
       steps.find((step) => describeStep(step) === text)?.estimateS;
     const fresh = planRun(settings, facts);
     expect(estimate(fresh, "model")).toBe(25);
+    expect(estimate(fresh, "dense network on this CPU")).toBe(8);
     expect(estimate(fresh, "engine: prepare")).toBe(1);
     expect(estimate(fresh, "py: prepare")).toBe(90);
     expect(estimate(fresh, "engine, repeat 1: start")).toBe(5);
@@ -78,6 +80,14 @@ describe("planRun", () => {
     const again = planRun(settings, { ...facts, bundleExists: true, cacheExists: true });
     expect(estimate(again, "model")).toBe(0.5);
     expect(estimate(again, "py: prepare")).toBe(1);
+  });
+
+  it("compares devices of this CPU only where that runs the dense network", () => {
+    for (const platform of ["sim", "tpu", "cuda"] as const) {
+      const kinds = planRun({ ...settings, platform }, facts).map(({ kind }) => kind);
+      expect(kinds.slice(0, 2)).toEqual(["model", "prepare"]);
+      expect(kinds).not.toContain("dense_network");
+    }
   });
 
   it("has no open loop where that is off", () => {
@@ -95,7 +105,9 @@ describe("remainingSteps", () => {
 
   it("leaves out what was measured, and what only that needed", () => {
     // All of engine's first repeat, one point of py's first.
-    const left = remainingSteps(closedOnly, ({ arm, repeat, bReq, load }) => {
+    const left = remainingSteps(closedOnly, (step) => {
+      if (step.kind === "dense_network") return true;
+      const { arm, repeat, bReq, load } = step;
       if (repeat !== 1) return false;
       return arm === "engine" || (bReq === 16 && load.mode === "closed" && load.concurrency === 8);
     });
@@ -109,11 +121,16 @@ describe("remainingSteps", () => {
   });
 
   it("prepares no arm that has nothing left, and only reports when nothing is", () => {
-    const left = remainingSteps(closedOnly, ({ arm }) => arm === "py").map(describeStep);
+    const left = remainingSteps(closedOnly, (step) => step.kind === "load" && step.arm === "py").map(describeStep);
     expect(left).not.toContain("py: prepare");
     expect(remainingSteps(closedOnly, () => true).map(describeStep)).toEqual(["report"]);
     expect(remainingSteps(closedOnly, () => false)).toEqual(closedOnly);
   });
+});
+
+it("makes the model for devices that are left, though no arm is", () => {
+  const left = remainingSteps(planRun(settings, facts), ({ kind }) => kind === "load");
+  expect(left.map(describeStep)).toEqual(["model", "dense network on this CPU", "report"]);
 });
 
 describe("TimeLeft", () => {

@@ -15,11 +15,21 @@ export interface LoadStep {
   readonly estimateS: number;
 }
 
+/** The dense network alone, on each device that runs it on this CPU. */
+export interface DenseNetworkStep {
+  readonly kind: "dense_network";
+  readonly estimateS: number;
+}
+
+/** A step whose outcome is kept, so that a run that is continued need not do it again. */
+export type KeptStep = LoadStep | DenseNetworkStep;
+
 /** Rates of the open loop. */
 export const PEAK_FRACTIONS: readonly number[] = [0.5, 0.8];
 
 export type Step =
   | { readonly kind: "model"; readonly estimateS: number }
+  | DenseNetworkStep
   | { readonly kind: "prepare"; readonly arm: string; readonly estimateS: number }
   | { readonly kind: "start"; readonly arm: string; readonly repeat: number; readonly estimateS: number }
   | {
@@ -45,16 +55,23 @@ export interface PlanFacts {
 
 const EXPORT_BYTES_PER_S = 150e6;
 const READ_BYTES_PER_S = 1e9;
+/** Of the full network: until every device is open and the reference has its scores, and a turn of each. */
+const DEVICES_OPEN_S = 6;
+const DEVICES_ROUND_S = 1;
 
 /**
  * The steps of a run in order. Arms alternate within each repeat, in turned order in every second one, so that a slow
- * change of the machine falls on all alike. An arm that starts is checked for parity at every request size before load;
- * its open-loop points come after its closed-loop sweep, which their rates are taken from.
+ * change of the machine falls on all alike. Devices are compared before, while nothing else runs. An arm that starts is
+ * checked for parity at every request size before load; its open-loop points come after its closed-loop sweep, which
+ * their rates are taken from.
  */
 export function planRun(settings: BenchSettings, facts: PlanFacts): Step[] {
   const steps: Step[] = [
     { kind: "model", estimateS: facts.bundleExists ? 0.5 : 5 + facts.tableBytes / EXPORT_BYTES_PER_S },
   ];
+  if (settings.platform === "cpu") {
+    steps.push({ kind: "dense_network", estimateS: DEVICES_OPEN_S + settings.repeats * DEVICES_ROUND_S });
+  }
   for (const arm of settings.arms) {
     const slow = facts.families.get(arm) === "python" && !facts.cacheExists;
     steps.push({ kind: "prepare", arm, estimateS: slow ? 90 : 1 });
@@ -68,22 +85,23 @@ export function planRun(settings: BenchSettings, facts: PlanFacts): Step[] {
 }
 
 /**
- * What is left of a plan when some of its points were measured before: their load is left out, and so are the start,
- * parity and stop of a repeat with no load left, and the preparation of an arm with nothing left.
+ * What is left of a plan when some of it was measured before: loads and the comparison of devices are left out, and so are
+ * the start, parity and stop of a repeat with no load left, and the preparation of an arm with nothing left.
  */
-export function remainingSteps(steps: readonly Step[], isMeasured: (step: LoadStep) => boolean): Step[] {
-  const left = steps.filter((step) => step.kind !== "load" || !isMeasured(step));
+export function remainingSteps(steps: readonly Step[], isMeasured: (step: KeptStep) => boolean): Step[] {
+  const left = steps.filter((step) => (step.kind !== "load" && step.kind !== "dense_network") || !isMeasured(step));
   const loads = left.filter((step) => step.kind === "load");
   return left.filter((step) => {
     switch (step.kind) {
       case "model":
-        return loads.length > 0;
+        return loads.length > 0 || left.some(({ kind }) => kind === "dense_network");
       case "prepare":
         return loads.some(({ arm }) => arm === step.arm);
       case "start":
       case "parity":
       case "stop":
         return loads.some(({ arm, repeat }) => arm === step.arm && repeat === step.repeat);
+      case "dense_network":
       case "load":
       case "report":
         return true;
@@ -136,6 +154,8 @@ export function describeStep(step: Step): string {
   switch (step.kind) {
     case "model":
       return "model";
+    case "dense_network":
+      return "dense network on this CPU";
     case "prepare":
       return `${step.arm}: prepare`;
     case "start":

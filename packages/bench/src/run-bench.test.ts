@@ -11,6 +11,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { fakeArm, LifeLine } from "../test/fake-arm.ts";
 import { fakeLoad, fakeMonitor } from "../test/fake-measurement.ts";
 import type { Machine } from "./machine.ts";
+import type { MeasureDenseNetwork } from "./dense-network-process.ts";
 import type { Measure } from "./measure.ts";
 import { PredictionClient } from "./prediction-client.ts";
 import { Progress } from "./progress.ts";
@@ -56,9 +57,28 @@ const crashing: Measure = async ({ task, signal }) => {
   });
 };
 
+const ROWS: Awaited<ReturnType<MeasureDenseNetwork>>["rows"] = [
+  {
+    device: "a device",
+    precision: "float32",
+    batch: 128,
+    numThreads: 1,
+    examplesPerS: 1280,
+    maxAbsError: 1e-7,
+    callMicros: [100_000],
+  },
+];
+
+const comparedDevices: MeasureDenseNetwork = async () => ({ rows: ROWS, warnings: [] });
+
 function run(
   arms: readonly Arm[],
-  options: { measure?: Measure; flags?: Record<string, string | boolean>; drainMs?: number } = {},
+  options: {
+    measure?: Measure;
+    measureDenseNetwork?: MeasureDenseNetwork;
+    flags?: Record<string, string | boolean>;
+    drainMs?: number;
+  } = {},
 ): Promise<BenchOutcome> {
   const spec = presetSpec("dcnv2-lite", { maxVocabSize: 500 });
   const bundle = { spec } as unknown as Bundle;
@@ -68,6 +88,7 @@ function run(
     progress: new Progress({ write: (text: string) => (shown += text) }),
     signal: stop.signal,
     measure: options.measure ?? measured,
+    measureDenseNetwork: options.measureDenseNetwork ?? comparedDevices,
     prepareBundle: async () => bundle,
     // The score that the fake server has, of the first id of the first feature.
     openReference: async () => ({
@@ -161,10 +182,11 @@ describe("runBench", { timeout: 300_000 }, () => {
     }
     expect(existsSync(results("charts", "throughput.dark.svg"))).toBe(true);
     expect(readFileSync(results("report.html"), "utf8")).toContain("<title>Benchmark: dcnv2-lite on cpu</title>");
-    // 1 model, 2 prepare, and start, 2 parity, 2 load, stop of 2 arms in 2 repeats, report.
-    expect(shown).toContain("28 steps");
-    expect(shown).toMatch(/\[ 1\/28\] model .*\n/);
-    expect(shown).toMatch(/\[27\/28\] engine, repeat 2: stop /);
+    // Model, devices, 2 prepare, and start, 2 parity, 2 load, stop of 2 arms in 2 repeats, report.
+    expect(shown).toContain("29 steps");
+    expect(shown).toMatch(/\[ 1\/29\] model .*\n/);
+    expect(shown).toMatch(/\[ 2\/29\] dense network on this CPU .*\n/);
+    expect(shown).toMatch(/\[28\/29\] engine, repeat 2: stop /);
   });
 
   it("offers shares of each arm's own peak, the same rate in every repeat", async () => {
@@ -355,6 +377,48 @@ describe("runBench", { timeout: 300_000 }, () => {
     expect(again.exitCode).toBe(0);
     expect(again.summary.points).toEqual(summary.points);
     expect(later).toHaveLength(5);
+  });
+
+  it("compares the devices of this CPU once, also when the run is continued", async () => {
+    const tasks: object[] = [];
+    const measureDenseNetwork: MeasureDenseNetwork = async ({ task, cpus }) => {
+      tasks.push({ ...task, cpus });
+      return { rows: ROWS, warnings: ["the devices compared were not pinned: thread 7"] };
+    };
+    const measure: Measure = async ({ signal }) => {
+      stop.abort(new Error("stopped by SIGINT"));
+      throw signal.reason;
+    };
+    const flags = { repeats: "2" };
+    const stopped = await run([fakeArm("engine")], { measure, measureDenseNetwork, flags });
+    expect(stopped.summary).toMatchObject({ interrupted: true, denseNetwork: ROWS });
+
+    stop = new AbortController();
+    const { summary } = await run([fakeArm("engine")], { measureDenseNetwork, flags: { ...flags, resume: true } });
+    const bundleDir = path.join(workDir, "bundles", "dcnv2-lite-500");
+    expect(tasks).toEqual([{ bundleDir, batch: 128, numThreads: 1, rounds: 2, seed: 1, cpus: [0] }]);
+    expect(summary.denseNetwork).toEqual(ROWS);
+    expect(summary.warnings).toEqual(["the devices compared were not pinned: thread 7"]);
+    expect(summary.points).toHaveLength(2);
+    expect(readFileSync(results("REPORT.md"), "utf8")).toContain("| a device | float32 | 1,280 | 1.00× | 1.00e-7 |\n");
+  });
+
+  it("warns if devices could not be compared, measures the arms, and compares again when continued", async () => {
+    const measureDenseNetwork: MeasureDenseNetwork = () => Promise.reject(new Error("signal SIGSEGV"));
+    const { summary, exitCode } = await run([fakeArm("engine")], { measureDenseNetwork });
+    expect(exitCode).toBe(0);
+    const warning = "the dense network on this CPU was not measured: signal SIGSEGV";
+    expect(summary.warnings).toEqual([warning]);
+    expect(summary.denseNetwork).toBeUndefined();
+    expect(summary.points).toHaveLength(2);
+    expect(shown).toContain(warning);
+    expect(readFileSync(results("REPORT.md"), "utf8")).toContain(`## Failures and warnings\n\n- ${warning}\n`);
+
+    const again = await run([fakeArm("engine")], { flags: { resume: true } });
+    expect(again.exitCode).toBe(0);
+    expect(again.summary.denseNetwork).toEqual(ROWS);
+    expect(again.summary.warnings).toBeUndefined();
+    expect(again.summary.points).toEqual(summary.points);
   });
 
   it("tries an arm again that failed, when a run is continued", async () => {

@@ -3,7 +3,9 @@ import type { Bundle } from "@dlrm/model";
 import { type PointKey, type Summary, type SummaryEnvironment, validateSummary } from "@dlrm/reporter";
 import { ArmRunner } from "./arm-runner.ts";
 import { BenchError, messageOf } from "./bench-error.ts";
-import { cacheDir, serverCommand } from "./commands.ts";
+import { bundleDir, cacheDir, serverCommand } from "./commands.ts";
+import type { MeasureDenseNetwork } from "./dense-network-process.ts";
+import { denseNetworkTask } from "./dense-network-task.ts";
 import { readCpuTicks, loadAverage, stealFraction } from "./environment.ts";
 import { Findings } from "./findings.ts";
 import { type Journal, JOURNAL_FILE, readJournal } from "./journal.ts";
@@ -32,6 +34,8 @@ export interface BenchDependencies {
   /** Stops the run; what was found until then is reported. */
   readonly signal: AbortSignal;
   readonly measure: Measure;
+  /** Compares the devices that run the dense network on this CPU; its failure is no failure of the run. */
+  readonly measureDenseNetwork: MeasureDenseNetwork;
   /** Makes the bundle at `bundleDir(settings)` if it isn't there. */
   readonly prepareBundle: (settings: BenchSettings, progress: Progress, signal: AbortSignal) => Promise<Bundle>;
   readonly openReference: (bundle: Bundle) => Promise<Reference>;
@@ -160,6 +164,8 @@ class Run {
     switch (step.kind) {
       case "model":
         return await this.#prepareModel();
+      case "dense_network":
+        return await this.#compareDevices();
       case "prepare":
         return await this.#prepareArm(this.#arm(step.arm));
       case "start":
@@ -183,6 +189,29 @@ class Run {
       simulated: this.#settings.platform === "sim",
       seed: this.#settings.seed,
     });
+  }
+
+  async #compareDevices(): Promise<void> {
+    const { measureDenseNetwork, machine, progress, signal } = this.#with;
+    try {
+      const outcome = await measureDenseNetwork({
+        task: denseNetworkTask(bundleDir(this.#settings), this.#settings),
+        cpus: this.#settings.serverCpus,
+        taskset: machine.taskset,
+        guard: this.#guard,
+        logFile: this.#results.path("dense-network.log"),
+        signal,
+        onProgress: (doing) => progress.update(doing),
+      });
+      this.#findings.setDenseNetwork(outcome);
+      for (const warning of outcome.warnings) progress.note(`  ${warning}`);
+    } catch (error) {
+      if (signal.aborted || (error instanceof BenchError && error.code === "results_failed")) throw error;
+      const warning = `the dense network on this CPU was not measured: ${messageOf(error)}`;
+      this.#findings.setDenseNetwork({ rows: [], warnings: [warning] });
+      progress.note(`  ${warning}`);
+    }
+    this.#writeJournal();
   }
 
   async #prepareArm(arm: Arm): Promise<void> {
