@@ -1,9 +1,9 @@
-import type { BatcherStats, FlushPolicy } from "@dlrm/batcher";
+import type { BatcherStats } from "@dlrm/batcher";
 import { buryProducer, closeRing, drainRing, type RingBatch, RingConsumer } from "@dlrm/batcher/shared";
 import type { Logger } from "pino";
 import { bucketFor, isDeviceLost, type ModelHost } from "./model-host.ts";
 import { ringFailure } from "./ring-failure.ts";
-import { createScoringRing, RunningBatch, type ScoringRing, type ScoringSchema } from "./scoring-ring.ts";
+import { createScoringRing, RunningBatches, type ScoringRing, type ScoringSchema } from "./scoring-ring.ts";
 import type { ResolvedOptions } from "./server-options.ts";
 import type { StageTimes } from "./stage-times.ts";
 
@@ -18,7 +18,7 @@ export interface RingDeviceOptions {
 /** Batches of all frontends, from the ring to the device, in the thread that owns the device. */
 export class RingDevice {
   readonly ring: ScoringRing;
-  readonly running: RunningBatch = new RunningBatch();
+  readonly running: RunningBatches;
   readonly #host: ModelHost;
   readonly #load: RingDeviceOptions;
   readonly #consumer: RingConsumer<ScoringSchema>;
@@ -35,9 +35,11 @@ export class RingDevice {
       pooledWidth: spec.features.length * spec.embeddingDim,
       maxBatchSize: limits.maxBatchSize,
       largestBucket: buckets.at(-1) as number,
+      itemsAlone: batching === "off",
     });
+    this.running = new RunningBatches(this.ring.slots);
     this.#consumer = new RingConsumer(this.ring, {
-      policy: batching as "adaptive" | "window" | FlushPolicy,
+      policy: batching,
       batchTimeoutMicros,
       allowedBatchSizes: buckets,
       hooks: {
@@ -93,7 +95,7 @@ export class RingDevice {
       if (isDeviceLost(error)) onDeviceLost(error);
       throw ringFailure(error);
     } finally {
-      this.running.end();
+      this.running.end(slot, size);
     }
   }
 }

@@ -11,7 +11,7 @@ import { type InputPlan, type ModelPlan, planModel } from "./model-plan.ts";
 import { PromisedScores } from "./promised-scores.ts";
 import { fromRingError } from "./ring-failure.ts";
 import { RingItem } from "./ring-item.ts";
-import { RunningBatch, type ScoringRing, type ScoringSchema, sharedNowMs } from "./scoring-ring.ts";
+import { RunningBatches, type ScoringRing, type ScoringSchema, sharedNowMs } from "./scoring-ring.ts";
 import type { PredictOptions, ScoringModel } from "./scoring-model.ts";
 import type { ScoreSink } from "./score-sink.ts";
 import { ServerError } from "./server-error.ts";
@@ -63,7 +63,7 @@ export class RingModel implements ScoringModel {
   readonly #waitingLimit: WaitingLimit;
   readonly #gatherPlan: GatherPlan;
   readonly #port: RingPort<ScoringSchema>;
-  readonly #running: RunningBatch;
+  readonly #running: RunningBatches;
   readonly #cells: Float64Array;
   readonly #frontends: readonly Float64Array[];
   readonly #outOfVocabulary: Float64Array;
@@ -83,7 +83,7 @@ export class RingModel implements ScoringModel {
     this.maxExamplesPerRequest = info.limits.maxExamplesPerRequest;
     this.buckets = info.buckets;
     this.#gatherPlan = store.plan(info.spec.features.map(({ name, hotSize }) => ({ table: name, hotSize })));
-    this.#running = new RunningBatch(info.running);
+    this.#running = new RunningBatches(info.running);
     this.#cells = cells;
     this.#frontends = info.frontends;
     this.#outOfVocabulary = outOfVocabulary;

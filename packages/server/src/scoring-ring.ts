@@ -15,6 +15,8 @@ export type ScoringRing = SharedRing<ScoringSchema>;
 
 /** One batch runs, one is read, and two can be filled. */
 const RING_SLOTS = 4;
+/** Requests that run alone, in the ring at one time. Only what their rows reach of its memory is ever touched. */
+const RING_SLOTS_ALONE = 16;
 /** Frontends that may ever join: those that end keep their number. */
 export const MAX_PRODUCERS = 31;
 
@@ -25,10 +27,12 @@ export interface ScoringRingOptions {
   readonly maxBatchSize: number;
   /** What a batch of `maxBatchSize` is padded to: the device reads and writes so many rows of it. */
   readonly largestBucket: number;
+  /** Whether each request is a batch of its own. */
+  readonly itemsAlone: boolean;
 }
 
 export function createScoringRing(options: ScoringRingOptions): ScoringRing {
-  const { denseFeatures, pooledWidth, maxBatchSize, largestBucket } = options;
+  const { denseFeatures, pooledWidth, maxBatchSize, largestBucket, itemsAlone } = options;
   return createSharedRing({
     schema: {
       inputs: {
@@ -39,39 +43,39 @@ export function createScoringRing(options: ScoringRingOptions): ScoringRing {
     },
     maxBatchSize,
     paddingRows: largestBucket - maxBatchSize,
-    slots: RING_SLOTS,
+    itemsAlone,
+    slots: itemsAlone ? RING_SLOTS_ALONE : RING_SLOTS,
     maxProducers: MAX_PRODUCERS,
   });
 }
 
 const RUNNING_EXAMPLES = 0;
-const RUNNING_SLOT = 1;
-const CELLS = 2;
-const NO_SLOT = -1;
+const RUNNING_SLOTS = 1;
+const WORDS = 2;
 
-/** Which batch of a ring the device runs: written by the thread that feeds it, read by the frontends. */
-export class RunningBatch {
+/** Which batches of a ring the device runs: written by the thread that feeds it, read by the frontends. */
+export class RunningBatches {
   readonly buffer: SharedArrayBuffer;
   readonly #words: Int32Array<SharedArrayBuffer>;
   /** When the batch of each slot was begun, milliseconds since the epoch. */
   readonly #startedMs: Float64Array<SharedArrayBuffer>;
 
-  constructor(buffer?: SharedArrayBuffer) {
-    this.buffer = buffer ?? new SharedArrayBuffer(8 * (CELLS + RING_SLOTS));
-    this.#words = new Int32Array(this.buffer, 0, CELLS);
-    this.#startedMs = new Float64Array(this.buffer, 8 * CELLS, RING_SLOTS);
-    if (buffer === undefined) this.end();
+  /** Of a ring of so many slots, at most 32; or what another thread's `buffer` is of. */
+  constructor(slots: number | SharedArrayBuffer) {
+    this.buffer = typeof slots === "number" ? new SharedArrayBuffer(8 * (WORDS + slots)) : slots;
+    this.#words = new Int32Array(this.buffer, 0, WORDS);
+    this.#startedMs = new Float64Array(this.buffer, 8 * WORDS);
   }
 
   begin(slot: number, examples: number): void {
     this.#startedMs[slot] = sharedNowMs();
-    Atomics.store(this.#words, RUNNING_EXAMPLES, examples);
-    Atomics.store(this.#words, RUNNING_SLOT, slot);
+    Atomics.add(this.#words, RUNNING_EXAMPLES, examples);
+    Atomics.or(this.#words, RUNNING_SLOTS, 1 << slot);
   }
 
-  end(): void {
-    Atomics.store(this.#words, RUNNING_SLOT, NO_SLOT);
-    Atomics.store(this.#words, RUNNING_EXAMPLES, 0);
+  end(slot: number, examples: number): void {
+    Atomics.and(this.#words, RUNNING_SLOTS, ~(1 << slot));
+    Atomics.sub(this.#words, RUNNING_EXAMPLES, examples);
   }
 
   get examples(): number {
@@ -79,7 +83,7 @@ export class RunningBatch {
   }
 
   isRunning(slot: number): boolean {
-    return Atomics.load(this.#words, RUNNING_SLOT) === slot;
+    return (Atomics.load(this.#words, RUNNING_SLOTS) & (1 << slot)) !== 0;
   }
 
   startedMs(slot: number): number {

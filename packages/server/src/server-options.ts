@@ -217,9 +217,6 @@ export function resolveOptions(options: ServerOptions): ResolvedOptions {
   micros("simulatedMicrosPerExample", resolved.simulatedMicrosPerExample);
   oneOf("transport", resolved.transport, TRANSPORTS);
   integer("frontends", options.frontends, 1, MAX_FRONTENDS);
-  if (resolved.batching === "off" && resolved.frontends > 1) {
-    problems.push(`frontends must be 1 with batching "off", got ${resolved.frontends}: several fill common batches`);
-  }
   integer("maxConnections", options.maxConnections, 1, MAX_INT32);
   integer("maxStreamsPerConnection", options.maxStreamsPerConnection, 1, MAX_INT32);
   integer("maxHeaderBytes", options.maxHeaderBytes, 256, 1 << 24);

@@ -119,6 +119,37 @@ describe("two frontends", () => {
     expect(await metric(server.adminPort, "dlrm_padding_examples_total")).toBe(6);
   });
 
+  test("with batching off run each request alone, whatever waits", async () => {
+    const device = new HeldDevice();
+    await using server = await startTestServer(bundle, {
+      frontends: 2,
+      adminPort: 0,
+      device: device.open,
+      batching: "off",
+      maxBatchSize: 16,
+    });
+    using _held = device;
+    const begun = device.hold();
+    // More than the ring has room for, over so many connections that both frontends have some.
+    const requests = Array.from({ length: 48 }, (_, index) => exampleRequest(index, 1 + (index % 3)));
+    const answers = requests.map((request) => grpcClient(server.port).predict({ inputs: inputsOf(request) }));
+    await begun;
+    const examples = requests.reduce((sum, { batch }) => sum + batch, 0);
+    const [first] = device.begun as [number];
+    await untilMetric(server.adminPort, `dlrm_queued_examples ${examples - (first === 4 ? 3 : first)}`);
+    device.release();
+    for (const [index, answer] of answers.entries()) {
+      const { batch, dense } = requests[index]!;
+      const scores = new Float32Array((await answer).outputs["scores"]!.data.slice().buffer);
+      expect([...scores]).toEqual(Array.from({ length: batch }, (_, i) => dense[3 * i]));
+    }
+    expect(device.begun.toSorted((one, other) => one - other)).toEqual(
+      [1, 2, 4].flatMap((bucket) => Array<number>(16).fill(bucket)),
+    );
+    expect(await metric(server.adminPort, 'dlrm_batches_total{reason="full"}')).toBe(requests.length);
+    expect(await metric(server.adminPort, "dlrm_batched_examples_total")).toBe(examples);
+  });
+
   test("an id that is no row, and more than may wait, are refused as by one frontend", async () => {
     const device = new HeldDevice();
     await using server = await startTestServer(bundle, {

@@ -173,9 +173,6 @@ describe("start", () => {
         'batching must be one of off, window, adaptive, got "sometimes"; ' +
         "maxBatchSize must be an integer from 1 to 2147483647, got 0",
     );
-    expect(await code({ batching: "off", frontends: 2 })).toBe(
-      'invalid_options: frontends must be 1 with batching "off", got 2: several fill common batches',
-    );
     expect(await code({ devicePrecision: "int8", simulatedFixedMicros: -1 })).toBe(
       'invalid_options: devicePrecision must be one of float32, got "int8"; ' +
         "simulatedFixedMicros must be a number from 0 to 60000000, got -1",
@@ -413,11 +410,15 @@ describe("dlrm-serve", () => {
       ["--bundle", "x", "--device", "gpu"],
       "Allowed choices are onnxruntime, simulated, pjrt, pjrt:/path/of/plugin.so.",
     ],
-    [
-      ["--bundle", "x", "--port", "many"],
-      "error: option '--port <number>' argument 'many' is invalid. Expected an integer.",
-    ],
-    [["--bundle", "x", "--port", "-1"], "error: port must be an integer from 0 to 65535, got -1"],
+    ...["many", "-1", "0x10", "1e3", " 5 ", "1.5", "+5", ""].map((port): [string[], string] => [
+      ["--bundle", "x", `--port=${port}`],
+      `error: option '--port <number>' argument '${port}' is invalid. Expected a whole number, such as 16.`,
+    ]),
+    ...["-1", "0x10", "1e3", " 5", ".5", "5.", "Infinity"].map((micros): [string[], string] => [
+      ["--bundle", "x", `--simulated-fixed-micros=${micros}`],
+      `error: option '--simulated-fixed-micros <µs>' argument '${micros}' is invalid. Expected a number, such as 350 or 0.5.`,
+    ]),
+    [["--bundle", "x", "--port", "65536"], "error: port must be an integer from 0 to 65535, got 65536"],
   ])("wrong usage %j ends with code 2 and says what is wrong", async (args, message) => {
     const serving = serve(...args);
     expect(await serving.exit).toEqual({ code: 2, signal: null });

@@ -6,6 +6,7 @@ import { Counters } from "../batcher-stats.ts";
 import { systemClock } from "../clock.ts";
 import { CostModel } from "../cost-model.ts";
 import type { FlushPolicy, FlushReason } from "../flush-policy.ts";
+import { OffPolicy } from "../flush-policy.ts";
 import type { BatchingPolicy } from "../options.ts";
 import { WindowPolicy } from "../window-policy.ts";
 import { AdaptiveSpin } from "./adaptive-spin.ts";
@@ -48,8 +49,8 @@ export interface RingBatch<Schema extends RingSchema> extends SlotViews<Schema> 
 }
 
 export interface RingConsumerOptions {
-  /** As of `Batcher`, save that `off` is none for a ring. Default `adaptive`. */
-  readonly policy?: Exclude<BatchingPolicy, "off"> | FlushPolicy;
+  /** As of `Batcher`. `off` is for rings that are made with `itemsAlone`, and the only one for them. Default: that, or `adaptive`. */
+  readonly policy?: BatchingPolicy | FlushPolicy;
   /** Policy `window`: microseconds from the arrival of the oldest item. Default 1000. */
   readonly batchTimeoutMicros?: number;
   /** Policy `adaptive`: see `Batcher`. */
@@ -99,7 +100,10 @@ interface MutableBatch {
 }
 
 /** What there is to do: a batch to run, the end, or a wait until a time or a number of rows. */
-type Next<Schema extends RingSchema> = RingBatch<Schema> | "end" | { readonly untilMs: number; readonly rows: number };
+type Next<Schema extends RingSchema> =
+  | (RingBatch<Schema> & MutableBatch)
+  | "end"
+  | { readonly untilMs: number; readonly rows: number };
 
 /**
  * The one thread of a ring that runs its batches, in the order in which they were opened, one at a time.
@@ -108,6 +112,7 @@ type Next<Schema extends RingSchema> = RingBatch<Schema> | "end" | { readonly un
  */
 export class RingConsumer<Schema extends RingSchema> {
   readonly #shape: RingShape;
+  readonly #itemsAlone: boolean;
   readonly #control: Int32Array<SharedArrayBuffer>;
   readonly #slots: SlotMemory<Schema>[];
   readonly #batches: (RingBatch<Schema> & MutableBatch)[];
@@ -134,20 +139,14 @@ export class RingConsumer<Schema extends RingSchema> {
 
   constructor(ring: SharedRing<Schema>, options: RingConsumerOptions = {}) {
     this.#shape = shapeOf(ring);
+    this.#itemsAlone = ring.itemsAlone;
     this.#spin = new AdaptiveSpin(options.spinMicros);
     this.#control = new Int32Array(ring.control);
     this.#slots = mapSlots(ring);
     this.#hooks = options.hooks ?? {};
     this.#sizes = new BatchSizes(options.allowedBatchSizes);
     checkSizes(options.allowedBatchSizes, ring);
-    const { policy = "adaptive", batchTimeoutMicros = 1000, latencyBudgetMs = Infinity } = options;
-    // A batch is a stretch of its slot's rows, so all of it runs: padded up, whatever that costs.
-    this.#policy =
-      typeof policy === "object"
-        ? policy
-        : policy === "window"
-          ? new WindowPolicy(this.#cost, ring.maxBatchSize, this.#sizes, "padUp", batchTimeoutMicros / 1000)
-          : new AdaptivePolicy(this.#cost, ring.maxBatchSize, this.#sizes, "padUp", latencyBudgetMs);
+    this.#policy = makePolicy(options, ring, this.#cost, this.#sizes);
     this.#batches = this.#slots.map(({ views }, slot) => ({
       ...views,
       slot,
@@ -260,7 +259,7 @@ export class RingConsumer<Schema extends RingSchema> {
     return { untilMs: decision.untilMs, rows: Math.max(rows + 1, Math.min(decision.untilSize, rows + moreRows)) };
   }
 
-  #take(slot: number, reason: FlushReason): RingBatch<Schema> {
+  #take(slot: number, reason: FlushReason): RingBatch<Schema> & MutableBatch {
     const size = close(this.#control, this.#shape, this.#head);
     const batch = this.#batches[slot] as RingBatch<Schema> & MutableBatch;
     batch.size = size;
@@ -282,16 +281,17 @@ export class RingConsumer<Schema extends RingSchema> {
       this.#oldestMs = Math.min(this.#oldestMs, arrivedMs);
       this.#policy.arrived(arrivedMs, 1, size);
       this.#seenItems += 1;
-      this.#seenRows += size;
+      this.#seenRows += this.#itemsAlone ? 1 : size;
     }
   }
 
   /** Once the batch is complete. False if nobody waits for it, and it is over. */
-  #start(batch: RingBatch<Schema>, nowMs: number): boolean {
-    const { slot, size } = batch;
+  #start(batch: RingBatch<Schema> & MutableBatch, nowMs: number): boolean {
+    const { slot, size: reserved } = batch;
     const { sizes, arrivals } = this.#slots[slot] as SlotMemory<Schema>;
-    for (let row = 0; row < size;) {
-      const rows = Atomics.exchange(sizes, row, 0);
+    let rows = 0;
+    for (let row = 0; row < reserved;) {
+      rows = Atomics.exchange(sizes, row, 0);
       if (rows > 0) {
         const arrivedMs = arrivals[row] as number;
         this.#counters.delayed(Math.max(0, nowMs - arrivedMs), 1);
@@ -303,11 +303,16 @@ export class RingConsumer<Schema extends RingSchema> {
       // A row without a size is of a producer that died before it said one.
       row += Math.max(1, rows);
     }
-    (batch as MutableBatch).items = this.#seenItems;
+    batch.items = this.#seenItems;
+    if (this.#itemsAlone) {
+      batch.size = rows;
+      batch.paddedSize = this.#sizes.atLeast(rows);
+    }
+    const { size } = batch;
     this.#seenRows = 0;
     this.#seenItems = 0;
     this.#oldestMs = Infinity;
-    if (Atomics.load(this.#control, slotAt(this.#shape, slot) + ABANDONED) >= size) {
+    if (size === 0 || Atomics.load(this.#control, slotAt(this.#shape, slot) + ABANDONED) >= reserved) {
       this.#abandonedBatches += 1;
       this.#publish(slot, STATUS_OK);
       return false;
@@ -486,5 +491,32 @@ function checkSizes(sizes: readonly number[] | undefined, { maxBatchSize, paddin
       "invalid_options",
       `allowedBatchSizes: expected rising whole numbers that end with ${end}, received [${sizes.join(", ")}]`,
     );
+  }
+}
+
+function makePolicy(
+  options: RingConsumerOptions,
+  { itemsAlone, maxBatchSize }: SharedRing,
+  cost: CostModel,
+  sizes: BatchSizes,
+): FlushPolicy {
+  const { policy = itemsAlone ? "off" : "adaptive", batchTimeoutMicros = 1000, latencyBudgetMs = Infinity } = options;
+  if ((policy === "off") !== itemsAlone) {
+    const expected = itemsAlone
+      ? "off, as the ring is made with itemsAlone"
+      : "window, adaptive or a FlushPolicy, as the ring is made without itemsAlone";
+    const received = typeof policy === "string" ? policy : "a policy of your own";
+    throw new BatcherError("invalid_options", `policy: expected ${expected}, received ${received}`);
+  }
+  // A batch is a stretch of its slot's rows, so all of it runs: padded up, whatever that costs.
+  switch (policy) {
+    case "off":
+      return new OffPolicy();
+    case "window":
+      return new WindowPolicy(cost, maxBatchSize, sizes, "padUp", batchTimeoutMicros / 1000);
+    case "adaptive":
+      return new AdaptivePolicy(cost, maxBatchSize, sizes, "padUp", latencyBudgetMs);
+    default:
+      return policy;
   }
 }

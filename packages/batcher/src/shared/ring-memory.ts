@@ -53,6 +53,11 @@ export interface SharedRingOptions<Schema extends RingSchema = RingSchema> {
    * size that it takes. Default 0.
    */
   readonly paddingRows?: number;
+  /**
+   * Policy `off`: each item is a batch of its own, however small, and takes a slot; so there should be as many slots as items
+   * are to be in the ring. Default false.
+   */
+  readonly itemsAlone?: boolean;
   /** Batches that may be filled, run and read at a time. A power of two from 2. Default 4. */
   readonly slots?: number;
   /** Producers that may ever join, at most 31. Default 8. */
@@ -72,6 +77,7 @@ export interface SharedRing<Schema extends RingSchema = RingSchema> {
   readonly maxProducers: number;
   readonly maxBatchSize: number;
   readonly paddingRows: number;
+  readonly itemsAlone: boolean;
   readonly control: SharedArrayBuffer;
   readonly data: SharedArrayBuffer;
 }
@@ -86,7 +92,7 @@ const MOST_PADDING_ROWS = 2 ** 20;
 export function createSharedRing<const Schema extends RingSchema>(
   options: SharedRingOptions<Schema>,
 ): SharedRing<Schema> {
-  const { schema, maxBatchSize, paddingRows = 0, slots = 4, maxProducers = 8 } = options;
+  const { schema, maxBatchSize, paddingRows = 0, itemsAlone = false, slots = 4, maxProducers = 8 } = options;
   const problems: string[] = [];
   if (!Number.isInteger(maxBatchSize) || maxBatchSize < 1 || maxBatchSize > MAX_ROWS) {
     problems.push(`maxBatchSize: expected a whole number from 1 to ${MAX_ROWS}, received ${String(maxBatchSize)}`);
@@ -113,11 +119,11 @@ export function createSharedRing<const Schema extends RingSchema>(
   if (problems.length > 0) {
     throw new BatcherError("invalid_options", `invalid ring options: ${problems.join("; ")}`);
   }
-  const shape: RingShape = { slots, producers: maxProducers, rows: maxBatchSize };
+  const shape = shapeOf({ slots, maxProducers, maxBatchSize, itemsAlone });
   const control = new SharedArrayBuffer(controlWords(shape) * Int32Array.BYTES_PER_ELEMENT);
   initialize(new Int32Array(control), shape);
   const data = new SharedArrayBuffer(slots * slotBytes(schema, maxBatchSize, paddingRows));
-  return { schema, slots, maxProducers, maxBatchSize, paddingRows, control, data };
+  return { schema, slots, maxProducers, maxBatchSize, paddingRows, itemsAlone, control, data };
 }
 
 /** A slot's memory as one thread sees it. */
@@ -131,8 +137,9 @@ export interface SlotMemory<Schema extends RingSchema> {
   readonly message: Uint8Array;
 }
 
-export function shapeOf(ring: SharedRing): RingShape {
-  return { slots: ring.slots, producers: ring.maxProducers, rows: ring.maxBatchSize };
+/** Where items are alone, the protocol's row is an item, and a slot has one: what comes finds no room beside it. */
+export function shapeOf(ring: Pick<SharedRing, "slots" | "maxProducers" | "maxBatchSize" | "itemsAlone">): RingShape {
+  return { slots: ring.slots, producers: ring.maxProducers, rows: ring.itemsAlone ? 1 : ring.maxBatchSize };
 }
 
 export function mapSlots<Schema extends RingSchema>(ring: SharedRing<Schema>): SlotMemory<Schema>[] {

@@ -57,6 +57,7 @@ export class RingPort<Schema extends RingSchema> {
   readonly id: number;
   readonly maxBatchSize: number;
   readonly #shape: RingShape;
+  readonly #itemsAlone: boolean;
   readonly #control: Int32Array<SharedArrayBuffer>;
   readonly #slots: SlotMemory<Schema>[];
   readonly #handlers: RingPortHandlers;
@@ -71,6 +72,7 @@ export class RingPort<Schema extends RingSchema> {
   /** Joins the ring. Throws `overloaded` when `maxProducers` have joined before. */
   constructor(ring: SharedRing<Schema>, handlers: RingPortHandlers, options: RingPortOptions = {}) {
     this.#shape = shapeOf(ring);
+    this.#itemsAlone = ring.itemsAlone;
     this.#control = new Int32Array(ring.control);
     this.#slots = mapSlots(ring);
     this.#handlers = handlers;
@@ -107,7 +109,7 @@ export class RingPort<Schema extends RingSchema> {
    * must be committed before this thread waits for anything: the batch waits for it.
    */
   reserve(size: number): number {
-    const place = reserve(this.#control, this.#shape, this.id, size);
+    const place = reserve(this.#control, this.#shape, this.id, this.#itemsAlone ? 1 : size);
     if (place !== FULL) {
       const slot = slotOfPlace(place);
       const memory = this.#slots[slot] as SlotMemory<Schema>;
@@ -136,13 +138,13 @@ export class RingPort<Schema extends RingSchema> {
 
   /** Says that the rows of a place are written. */
   commit(place: number, size: number): void {
-    commit(this.#control, this.#shape, this.id, slotOfPlace(place), size);
+    commit(this.#control, this.#shape, this.id, slotOfPlace(place), this.#itemsAlone ? 1 : size);
   }
 
   /** Says that nobody waits for the rows of a place any more, before their batch is published: all such batches are not run. */
   abandon(slot: number, size: number): void {
     if (!this.#left) {
-      abandon(this.#control, this.#shape, slot, size);
+      abandon(this.#control, this.#shape, slot, this.#itemsAlone ? 1 : size);
     }
   }
 

@@ -12,8 +12,19 @@ import {
   RingPort,
   RingProducer,
 } from "./index.ts";
+import { OffPolicy } from "../flush-policy.ts";
 import { shapeOf } from "./ring-memory.ts";
-import { close, publish, STATUS_OK, takeParticipants, tellLooks } from "./ring-protocol.ts";
+import {
+  close,
+  join,
+  publish,
+  PUBLISHED,
+  reserve,
+  slotAt,
+  STATUS_OK,
+  takeParticipants,
+  tellLooks,
+} from "./ring-protocol.ts";
 
 const schema = {
   inputs: { x: { type: "float32", shape: [2] }, id: { type: "int32", shape: [] } },
@@ -165,6 +176,83 @@ describe("a ring", () => {
     const ring = createSharedRing({ schema, maxBatchSize: 3, paddingRows });
     expect(() => new RingConsumer(ring, { allowedBatchSizes })).toThrow(
       new BatcherError("invalid_options", `allowedBatchSizes: expected rising whole numbers that end with ${message}`),
+    );
+  });
+
+  test("made for items alone runs each by itself, whatever waits, over several producers", async () => {
+    const ring = createSharedRing({ schema, maxBatchSize: 4, itemsAlone: true, slots: 4 });
+    const producers = [new RingProducer(ring), new RingProducer(ring)];
+    const seen: [number, number, number, string][] = [];
+    const results = Array.from({ length: 20 }, (_, i) =>
+      submit(
+        producers[i % 2] as RingProducer<Schema>,
+        Array.from({ length: 1 + (i % 3) }, (__, j) => [i, j, 0] as const),
+      ),
+    );
+    expect(producers.map((producer) => producer.stats().itemsInRing)).toEqual([2, 2]);
+    const consumer = new RingConsumer(ring, { allowedBatchSizes: [1, 2, 4] });
+    const served = consumer.serve((batch) => {
+      seen.push([batch.items, batch.size, batch.paddedSize, batch.flushReason]);
+      run(batch);
+    });
+    expect(await Promise.all(results)).toEqual(
+      Array.from({ length: 20 }, (_, i) => Array.from({ length: 1 + (i % 3) }, (__, j) => i + j)),
+    );
+    expect(seen.toSorted((one, other) => one[1] - other[1])).toEqual([
+      ...Array.from({ length: 7 }, () => [1, 1, 1, "full"]),
+      ...Array.from({ length: 7 }, () => [1, 2, 2, "full"]),
+      ...Array.from({ length: 6 }, () => [1, 3, 4, "full"]),
+    ]);
+    expect(consumer.stats()).toMatchObject({ batchedItems: 20, batchedSize: 39, paddedSize: 45 });
+    expect(consumer.stats().batches.full).toBe(20);
+    drainRing(ring);
+    await served;
+  });
+
+  test("made for items alone runs none whose caller has left, and none of a producer that died before it said a size", async () => {
+    const ring = createSharedRing({ schema, maxBatchSize: 4, itemsAlone: true });
+    const producer = new RingProducer(ring);
+    const controller = new AbortController();
+    const left = code(
+      submit(
+        producer,
+        [
+          [1, 0, 0],
+          [2, 0, 0],
+        ],
+        { signal: controller.signal },
+      ),
+    );
+    controller.abort();
+    expect(await left).toBe("cancelled");
+    const doomed = join(new Int32Array(ring.control), shapeOf(ring));
+    expect(reserve(new Int32Array(ring.control), shapeOf(ring), doomed, 1)).not.toBe(FULL);
+    buryProducer(ring, doomed);
+    const stays = submit(producer, [
+      [3, 0, 0],
+      [4, 0, 0],
+    ]);
+    const sizes: number[] = [];
+    const consumer = new RingConsumer(ring);
+    const served = consumer.serve((batch) => {
+      sizes.push(batch.size);
+      run(batch);
+    });
+    expect(await stays).toEqual([3, 4]);
+    expect(sizes).toEqual([2]);
+    expect(consumer.stats().abandonedBatches).toBe(2);
+    closeRing(ring);
+    await served;
+  });
+
+  test.each([
+    [true, "window", "off, as the ring is made with itemsAlone, received window"],
+    [true, new OffPolicy(), "off, as the ring is made with itemsAlone, received a policy of your own"],
+    [false, "off", "window, adaptive or a FlushPolicy, as the ring is made without itemsAlone, received off"],
+  ] as const)("whose itemsAlone is %s refuses the policy %o", (itemsAlone, policy, message) => {
+    const ring = createSharedRing({ schema, maxBatchSize: 4, itemsAlone });
+    expect(() => new RingConsumer(ring, { policy })).toThrow(
+      new BatcherError("invalid_options", `policy: expected ${message}`),
     );
   });
 
