@@ -14,7 +14,7 @@ const { setImmediate } = globalThis as { setImmediate?: (callback: () => void) =
  * How a producer's thread waits for the results of the slots in which it has rows: it looks for a moment where that has
  * paid lately, and sleeps then.
  *
- * Invariant: a slot is watched from `watch` until `onPublished` for it, `stop`, or the end of the ring; meanwhile it is
+ * Invariant: a slot is watched from `watch` until `onPublished` for it, `stop` or `end`; meanwhile it is
  * in one of `#new` (this tick's), `#looksAt`, the list of a look, or has a waiter on `PUBLISHED`.
  */
 export class ResultWatch {
@@ -69,7 +69,7 @@ export class ResultWatch {
 
   /** When all is put in that comes in one go. */
   endTick(): void {
-    if (this.#new.length === 0) {
+    if (this.#new.length === 0 || this.#stopped) {
       return;
     }
     const slots = this.#new;
@@ -100,6 +100,16 @@ export class ResultWatch {
       // Once the I/O that is ready now has been dealt with: what it brings may join the batch.
       setImmediate?.(this.#lookLater);
     }
+  }
+
+  /** The ring has ended: tells of what was published before, and of nothing more. */
+  end(): void {
+    for (let slot = 0; slot < this.#watched.length; slot += 1) {
+      if (this.watches(slot) && this.#isPublished(slot)) {
+        this.#published(slot);
+      }
+    }
+    this.stop();
   }
 
   /** Nothing is told of any more. */
@@ -135,6 +145,9 @@ export class ResultWatch {
     this.#quickLooks = 0;
     const slots = this.#looksAt;
     this.#looksAt = [];
+    if (this.#stopped) {
+      return;
+    }
     try {
       this.#lookFor(slots, this.#spin);
     } finally {

@@ -224,6 +224,8 @@ export class RingPort<Schema extends RingSchema> {
     }
     if (!this.#toldEnded) {
       this.#toldEnded = true;
+      // A ring that drains publishes its last batch and ends, both perhaps since that batch was looked for in vain.
+      this.#results.end();
       this.#keepAlive.end();
       this.#handlers.onEnded?.(this.ended as BatcherError);
     }

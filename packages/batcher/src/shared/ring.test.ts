@@ -426,6 +426,34 @@ describe("a ring", () => {
     },
   );
 
+  test("that ends gives what was published before, whatever its port hears of first, and nothing after the end", async () => {
+    const ring = createSharedRing({ schema, maxBatchSize: 1, slots: 2 });
+    const control = new Int32Array(ring.control);
+    const told: string[] = [];
+    const port = new RingPort(
+      ring,
+      {
+        onPublished: (slot) => told.push(`published ${slot}`),
+        onRoom: () => told.push("room"),
+        onEnded: ({ code: reason }) => told.push(reason),
+      },
+      { spinMicros: 0 },
+    );
+    port.commit(port.reserve(1), 1);
+    port.commit(port.reserve(1), 1);
+    expect(port.reserve(1)).toBe(FULL);
+    port.awaitRoom();
+    await turns();
+    // As if it were just now looking for the first batch: that it is published wakes nobody.
+    Atomics.store(control, slotAt(shapeOf(ring), 0) + PUBLISHED, 1);
+    closeRing(ring);
+    await turns();
+    expect(told).toEqual(["published 0", "closed"]);
+    publish(control, shapeOf(ring), 1, takeParticipants(control, shapeOf(ring), 1), STATUS_OK);
+    await turns();
+    expect(told).toEqual(["published 0", "closed"]);
+  });
+
   test("fails the item alone whose write or read throws", async () => {
     const ring = createSharedRing({ schema, maxBatchSize: 4 });
     const producer = new RingProducer(ring);
