@@ -205,13 +205,12 @@ function deviceName(text: string): DeviceName {
 }
 
 function decimal(text: string): number {
-  const value = Number(text);
-  if (text.trim() === "" || !Number.isFinite(value)) throw new InvalidArgumentError("Expected a number.");
-  return value;
+  if (!/^\d+(?:\.\d+)?$/u.test(text)) throw new InvalidArgumentError("Expected a number, such as 350 or 0.5.");
+  return Number(text);
 }
 
+/** Whether it is too large for its option is said by whoever checks the options. */
 function integer(text: string): number {
-  const value = Number(text);
-  if (text.trim() === "" || !Number.isInteger(value)) throw new InvalidArgumentError("Expected an integer.");
-  return value;
+  if (!/^\d+$/u.test(text)) throw new InvalidArgumentError("Expected a whole number, such as 16.");
+  return Number(text);
 }
