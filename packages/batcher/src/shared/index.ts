@@ -1,7 +1,8 @@
 export { BatcherError } from "../batcher-error.ts";
 export type { BatcherErrorCode } from "../batcher-error.ts";
+export type { RingConsumerOptions } from "./consumer-options.ts";
 export { RingConsumer } from "./ring-consumer.ts";
-export type { RingBatch, RingConsumerOptions, RingConsumerStats } from "./ring-consumer.ts";
+export type { RingBatch, RingConsumerStats } from "./ring-consumer.ts";
 export { buryConsumer, buryProducer, closeRing, drainRing } from "./ring-control.ts";
 export { createSharedRing } from "./ring-memory.ts";
 export type { FieldSpec, FieldType, RingSchema, SharedRing, SharedRingOptions, SlotViews } from "./ring-memory.ts";

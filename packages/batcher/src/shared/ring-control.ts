@@ -1,6 +1,7 @@
+import { buryId } from "./producer-numbers.ts";
 import type { RingSchema, SharedRing } from "./ring-memory.ts";
-import { shapeOf } from "./ring-memory.ts";
-import { buryProducer as bury, CLOSED, CONSUMER_GONE, DRAINING, raiseLifecycle } from "./ring-protocol.ts";
+import { mapControl, shapeOf } from "./ring-memory.ts";
+import { CLOSED, CONSUMER_GONE, DRAINING, raiseLifecycle } from "./ring-protocol.ts";
 
 /** Producers take nothing new; the consumer runs what is in and then ends. Any thread may call it. */
 export function drainRing<Schema extends RingSchema>(ring: SharedRing<Schema>): void {
@@ -22,8 +23,10 @@ export function buryConsumer<Schema extends RingSchema>(ring: SharedRing<Schema>
 
 /**
  * To be called when a producer's thread has ended without `leave`, from the `exit` event of its worker: the ring does not
- * wait for what it had begun. Never for one that may still write.
+ * wait for what it had begun, and its number is free again once the consumer has seen that, between two batches or at once
+ * while it waits. Never for one that may still write. For one that has left or was buried it does nothing.
  */
 export function buryProducer<Schema extends RingSchema>(ring: SharedRing<Schema>, id: number): void {
-  bury(new Int32Array(ring.control), shapeOf(ring), id);
+  const { control, numbers } = mapControl(ring);
+  buryId(control, shapeOf(ring), numbers, id);
 }

@@ -1,4 +1,6 @@
 import { BatcherError } from "../batcher-error.ts";
+import { NUMBERS_WORDS } from "./producer-numbers.ts";
+import { HINTS_FLOATS } from "./ring-hints.ts";
 import type { RingShape } from "./ring-protocol.ts";
 import { controlWords, initialize, MAX_PRODUCERS, MAX_ROWS } from "./ring-protocol.ts";
 
@@ -60,7 +62,7 @@ export interface SharedRingOptions<Schema extends RingSchema = RingSchema> {
   readonly itemsAlone?: boolean;
   /** Batches that may be filled, run and read at a time. A power of two from 2. Default 4. */
   readonly slots?: number;
-  /** Producers that may ever join, at most 31. Default 8. */
+  /** Producers at a time, at most 31, and those that are gone and were not buried. Default 8. */
   readonly maxProducers?: number;
 }
 
@@ -120,10 +122,33 @@ export function createSharedRing<const Schema extends RingSchema>(
     throw new BatcherError("invalid_options", `invalid ring options: ${problems.join("; ")}`);
   }
   const shape = shapeOf({ slots, maxProducers, maxBatchSize, itemsAlone });
-  const control = new SharedArrayBuffer(controlWords(shape) * Int32Array.BYTES_PER_ELEMENT);
+  const control = new SharedArrayBuffer(numbersAt(shape) + NUMBERS_WORDS * 4 + HINTS_FLOATS * 8);
   initialize(new Int32Array(control), shape);
   const data = new SharedArrayBuffer(slots * slotBytes(schema, maxBatchSize, paddingRows));
   return { schema, slots, maxProducers, maxBatchSize, paddingRows, itemsAlone, control, data };
+}
+
+/** The parts of a ring's control buffer, in cache lines of their own. */
+export interface ControlViews {
+  /** See ring-protocol.ts; its words come first. */
+  readonly control: Int32Array<SharedArrayBuffer>;
+  /** See producer-numbers.ts. */
+  readonly numbers: Int32Array<SharedArrayBuffer>;
+  /** See ring-hints.ts. */
+  readonly hints: Float64Array<SharedArrayBuffer>;
+}
+
+export function mapControl(ring: SharedRing): ControlViews {
+  const at = numbersAt(shapeOf(ring));
+  return {
+    control: new Int32Array(ring.control),
+    numbers: new Int32Array(ring.control, at, NUMBERS_WORDS),
+    hints: new Float64Array(ring.control, at + NUMBERS_WORDS * 4, HINTS_FLOATS),
+  };
+}
+
+function numbersAt(shape: RingShape): number {
+  return aligned(controlWords(shape) * Int32Array.BYTES_PER_ELEMENT);
 }
 
 /** A slot's memory as one thread sees it. */
@@ -133,6 +158,8 @@ export interface SlotMemory<Schema extends RingSchema> {
   readonly sizes: Int32Array;
   /** At the first row of each request when it came, milliseconds since the epoch. */
   readonly arrivals: Float64Array;
+  /** There its deadline, likewise, or Infinity. */
+  readonly deadlines: Float64Array;
   /** Why the batch failed: a length in the first two bytes, then UTF-8. */
   readonly message: Uint8Array;
 }
@@ -162,6 +189,7 @@ export function mapSlots<Schema extends RingSchema>(ring: SharedRing<Schema>): S
     return {
       sizes: take((at) => new Int32Array(data, at, maxBatchSize), maxBatchSize * 4),
       arrivals: take((at) => new Float64Array(data, at, maxBatchSize), maxBatchSize * 8),
+      deadlines: take((at) => new Float64Array(data, at, maxBatchSize), maxBatchSize * 8),
       message: take((at) => new Uint8Array(data, at, MESSAGE_BYTES), MESSAGE_BYTES),
       views: { inputs: fields(schema.inputs), outputs: fields(schema.outputs) } as unknown as SlotViews<Schema>,
     };
@@ -170,7 +198,7 @@ export function mapSlots<Schema extends RingSchema>(ring: SharedRing<Schema>): S
 
 function slotBytes(schema: RingSchema, maxBatchSize: number, paddingRows: number): number {
   const rows = maxBatchSize + paddingRows;
-  let bytes = aligned(maxBatchSize * 4) + aligned(maxBatchSize * 8) + aligned(MESSAGE_BYTES);
+  let bytes = aligned(maxBatchSize * 4) + 2 * aligned(maxBatchSize * 8) + aligned(MESSAGE_BYTES);
   for (const spec of [...Object.values(schema.inputs), ...Object.values(schema.outputs)]) {
     bytes += aligned(rows * elementsOf(spec) * ARRAYS[spec.type].BYTES_PER_ELEMENT);
   }

@@ -1,29 +1,31 @@
 import { BatcherError } from "../batcher-error.ts";
 import { KeepAlive } from "./keep-alive.ts";
+import { buryId, numberOf, takeNumber } from "./producer-numbers.ts";
 import { ResultWatch } from "./result-watch.ts";
+import { RingHints } from "./ring-hints.ts";
 import type { RingSchema, SharedRing, SlotMemory, SlotViews } from "./ring-memory.ts";
-import { mapSlots, readMessage, shapeOf, sharedNowMs } from "./ring-memory.ts";
+import { mapControl, mapSlots, readMessage, shapeOf, sharedNowMs } from "./ring-memory.ts";
 import type { RingShape } from "./ring-protocol.ts";
 import {
   abandon,
-  buryProducer,
   CLOSED,
   commit,
   CONSUMER_GONE,
   DRAINING,
   FULL,
   isFullAt,
-  join,
   LIFECYCLE,
   OPEN,
   OPEN_SEQUENCE,
   release,
   reserve,
   rowOfPlace,
+  SLEEPING,
   slotAt,
   slotOfPlace,
   STATUS,
   STATUS_OK,
+  wakeConsumer,
 } from "./ring-protocol.ts";
 
 export interface RingPortHandlers {
@@ -53,12 +55,16 @@ const RESOLVED = Promise.resolve();
  * For each item: `reserve`, write the inputs into its rows, `commit`. `RingProducer` is the comfortable form.
  */
 export class RingPort<Schema extends RingSchema> {
-  /** Number of this producer in the ring: `buryProducer(ring, id)` when its thread is gone. */
+  /** Of this producer, never another's: `buryProducer(ring, id)` when its thread is gone. */
   readonly id: number;
   readonly maxBatchSize: number;
   readonly #shape: RingShape;
   readonly #itemsAlone: boolean;
+  /** What the ring's words know it by. */
+  readonly #number: number;
   readonly #control: Int32Array<SharedArrayBuffer>;
+  readonly #numbers: Int32Array<SharedArrayBuffer>;
+  readonly #hints: RingHints;
   readonly #slots: SlotMemory<Schema>[];
   readonly #handlers: RingPortHandlers;
   readonly #keepAlive = new KeepAlive();
@@ -69,17 +75,21 @@ export class RingPort<Schema extends RingSchema> {
   #tickMs = 0;
   #toldEnded = false;
 
-  /** Joins the ring. Throws `overloaded` when `maxProducers` have joined before. */
+  /** Joins the ring. Throws `overloaded` when it has `maxProducers` producers. */
   constructor(ring: SharedRing<Schema>, handlers: RingPortHandlers, options: RingPortOptions = {}) {
     this.#shape = shapeOf(ring);
     this.#itemsAlone = ring.itemsAlone;
-    this.#control = new Int32Array(ring.control);
+    const { control, numbers, hints } = mapControl(ring);
+    this.#control = control;
+    this.#numbers = numbers;
+    this.#hints = new RingHints(hints);
     this.#slots = mapSlots(ring);
     this.#handlers = handlers;
     const callbacks = { onPublished: this.#published, checkEnded: () => this.#checkEnded() };
     this.#results = new ResultWatch(this.#control, this.#shape, this.#keepAlive, callbacks, options.spinMicros);
     this.maxBatchSize = ring.maxBatchSize;
-    this.id = join(this.#control, this.#shape);
+    this.id = takeNumber(control, this.#shape, numbers);
+    this.#number = numberOf(this.id);
     if (this.id < 0) {
       const limit = ring.maxProducers;
       const message = `the ring has as many producers as it can: maxProducers is ${limit}`;
@@ -106,16 +116,25 @@ export class RingPort<Schema extends RingSchema> {
 
   /**
    * Takes `size` rows, from 1 to `maxBatchSize`, of the open batch. Returns their place, or `FULL`, -1. What was reserved
-   * must be committed before this thread waits for anything: the batch waits for it.
+   * must be committed before this thread waits for anything: the batch waits for it. With `deadlineMs`, milliseconds from
+   * now, a batch that waits for more items goes so early that its run can be over by then; the item does not expire.
    */
-  reserve(size: number): number {
-    const place = reserve(this.#control, this.#shape, this.id, this.#itemsAlone ? 1 : size);
+  reserve(size: number, deadlineMs: number = Infinity): number {
+    if (this.#left) {
+      return FULL;
+    }
+    const place = reserve(this.#control, this.#shape, this.#number, this.#itemsAlone ? 1 : size);
     if (place !== FULL) {
       const slot = slotOfPlace(place);
       const memory = this.#slots[slot] as SlotMemory<Schema>;
       const row = rowOfPlace(place);
-      memory.arrivals[row] = this.#arrivalMs();
+      const arrivalMs = this.#arrivalMs();
+      memory.arrivals[row] = arrivalMs;
+      memory.deadlines[row] = arrivalMs + deadlineMs;
       Atomics.store(memory.sizes, row, size);
+      if (deadlineMs < Infinity) {
+        this.#wakeForDeadline(arrivalMs + deadlineMs);
+      }
       if (!this.#results.watches(slot)) {
         this.#results.watch(slot);
       }
@@ -138,7 +157,11 @@ export class RingPort<Schema extends RingSchema> {
 
   /** Says that the rows of a place are written. */
   commit(place: number, size: number): void {
-    commit(this.#control, this.#shape, this.id, slotOfPlace(place), this.#itemsAlone ? 1 : size);
+    if (this.#left) {
+      // Its number may be another's by now.
+      return;
+    }
+    commit(this.#control, this.#shape, this.#number, slotOfPlace(place), this.#itemsAlone ? 1 : size);
   }
 
   /** Says that nobody waits for the rows of a place any more, before their batch is published: all such batches are not run. */
@@ -179,6 +202,14 @@ export class RingPort<Schema extends RingSchema> {
     }
   }
 
+  /**
+   * Estimate of when there is room again while rows of so many wait for it, milliseconds, at least 1: what a batch of them is
+   * expected to take, by the cost that the consumer has learnt.
+   */
+  retryAfterMs(waitingSize: number): number {
+    return Math.max(1, Math.ceil(this.#hints.runMs(Math.min(waitingSize, this.maxBatchSize))));
+  }
+
   /** Leaves the ring, which lives on for the others. Nothing more is called back. */
   leave(): void {
     if (!this.#left) {
@@ -186,7 +217,14 @@ export class RingPort<Schema extends RingSchema> {
       this.#results.stop();
       this.#keepAlive.end();
       // Between its calls nothing of a port is half done, so it can be taken for dead.
-      buryProducer(this.#control, this.#shape, this.id);
+      buryId(this.#control, this.#shape, this.#numbers, this.id);
+    }
+  }
+
+  /** After the item's size can be seen: either the consumer sees the item before it sleeps, or we see that it sleeps. */
+  #wakeForDeadline(deadlineAtMs: number): void {
+    if (Atomics.load(this.#control, SLEEPING) === 1 && deadlineAtMs < this.#hints.wakesBeforeMs) {
+      wakeConsumer(this.#control);
     }
   }
 
@@ -210,7 +248,7 @@ export class RingPort<Schema extends RingSchema> {
       : undefined;
     this.#handlers.onPublished(slot, error);
     if (!this.#left) {
-      release(this.#control, this.#shape, this.id, slot);
+      release(this.#control, this.#shape, this.#number, slot);
     }
   };
 

@@ -76,7 +76,7 @@ export class RingProducer<Schema extends RingSchema> {
     closedItems: 0,
   };
 
-  /** Joins the ring. Throws `overloaded` when `maxProducers` have joined before. */
+  /** Joins the ring. Throws `overloaded` when it has `maxProducers` producers. */
   constructor(ring: SharedRing<Schema>, options: RingProducerOptions = {}) {
     this.#maxWaitingItems = options.maxWaitingItems ?? 1024;
     this.#inRing = Array.from({ length: ring.slots }, () => []);
@@ -91,7 +91,7 @@ export class RingProducer<Schema extends RingSchema> {
     );
   }
 
-  /** Number of this producer in the ring: `buryProducer(ring, id)` when its thread is gone. */
+  /** Of this producer, never another's: `buryProducer(ring, id)` when its thread is gone. */
   get id(): number {
     return this.#port.id;
   }
@@ -190,17 +190,21 @@ export class RingProducer<Schema extends RingSchema> {
   /** Writes an item into the open batch; false if the ring is full. */
   #place(item: RingItem<Schema>): boolean {
     const port = this.#port;
-    const place = port.reserve(item.size);
+    const { deadlineAtMs } = item;
+    const place =
+      deadlineAtMs < Infinity
+        ? port.reserve(item.size, Math.max(0, deadlineAtMs - performance.now()))
+        : port.reserve(item.size);
     if (place === FULL) {
       return false;
     }
     const slot = port.slotOf(place);
-    if (item.deadlineAtMs < Infinity) {
+    if (deadlineAtMs < Infinity) {
       if (item.state === "waiting" && item.slot === WAITS) {
         this.#deadlines.waiting.left();
       }
       this.#deadlines.inRing.push(item);
-      this.#armDeadline(item.deadlineAtMs);
+      this.#armDeadline(deadlineAtMs);
     }
     item.state = "inRing";
     item.slot = slot;
@@ -228,7 +232,7 @@ export class RingProducer<Schema extends RingSchema> {
           limitName: "maxWaitingItems",
           limit,
           current,
-          retryAfterMs: 1,
+          retryAfterMs: this.#port.retryAfterMs(this.#waiting.reduce((sum, { size }) => sum + size, 0)),
         });
       }
     }

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import type { RingBatch } from "./index.ts";
+import type { FlushPolicy } from "../flush-policy.ts";
+import type { RingBatch, RingSubmitOptions, SharedRing } from "./index.ts";
 import {
   BatcherError,
   buryConsumer,
@@ -13,14 +14,21 @@ import {
   RingProducer,
 } from "./index.ts";
 import { OffPolicy } from "../flush-policy.ts";
-import { shapeOf } from "./ring-memory.ts";
+import { numberOf, takeNumber } from "./producer-numbers.ts";
+import { RingHints } from "./ring-hints.ts";
+import { mapControl, shapeOf } from "./ring-memory.ts";
 import {
   close,
+  commit,
+  DEAD,
   join,
+  JOINED,
   publish,
   PUBLISHED,
   reserve,
+  SLEEPING,
   slotAt,
+  slotOfPlace,
   STATUS_OK,
   takeParticipants,
   tellLooks,
@@ -44,7 +52,7 @@ function run({ inputs, outputs, size }: RingBatch<Schema>): void {
 function submit(
   producer: RingProducer<Schema>,
   rows: readonly (readonly [number, number, number])[],
-  options?: { signal?: AbortSignal; deadlineMs?: number },
+  options?: RingSubmitOptions,
 ): Promise<number[]> {
   return producer.submit(
     rows.length,
@@ -452,6 +460,171 @@ describe("a ring", () => {
     publish(control, shapeOf(ring), 1, takeParticipants(control, shapeOf(ring), 1), STATUS_OK);
     await turns();
     expect(told).toEqual(["published 0", "closed"]);
+  });
+
+  describe("whose policy would wait for more", () => {
+    /** Waits ten minutes, and takes a run to last 40 s: one that is due within 50 s is in a hurry. */
+    const patient: FlushPolicy = {
+      decide: ({ nowMs }) => ({
+        flush: false,
+        untilMs: nowMs + 600_000,
+        untilItems: Infinity,
+        untilSize: Infinity,
+        runMs: 40_000,
+      }),
+      arrived() {},
+      answered() {},
+    };
+    const IN_A_HURRY_MS = 49_000;
+    const IN_NO_HURRY_MS = 3_600_000;
+
+    test("runs a batch with an item whose deadline it would else miss", async () => {
+      const ring = createSharedRing({ schema, maxBatchSize: 8 });
+      const producer = new RingProducer(ring);
+      const results = [undefined, IN_NO_HURRY_MS, IN_A_HURRY_MS].map((deadlineMs) =>
+        submit(producer, [[1, 2, 3]], { deadlineMs }),
+      );
+      const consumer = new RingConsumer(ring, { policy: patient });
+      const served = consumer.serve(run);
+      expect(await Promise.all(results)).toEqual([[6], [6], [6]]);
+      expect(consumer.stats().batches).toEqual({ full: 0, idle: 0, timeout: 0, deadline: 1, drain: 0 });
+      closeRing(ring);
+      await served;
+    });
+
+    test("is woken by an item in a hurry, and by no other", async () => {
+      const ring = createSharedRing({ schema, maxBatchSize: 8 });
+      const control = new Int32Array(ring.control);
+      const producer = new RingProducer(ring, { spinMicros: 0 });
+      const consumer = new RingConsumer(ring, { policy: patient });
+      const sizes: number[] = [];
+      const served = consumer.serve((batch) => {
+        sizes.push(batch.size);
+        run(batch);
+      });
+      const results = [submit(producer, [[1, 0, 0]])];
+      await turns();
+      for (const deadlineMs of [undefined, IN_NO_HURRY_MS]) {
+        results.push(submit(producer, [[1, 0, 0]], { deadlineMs }));
+        // It sleeps on: nobody has called it.
+        expect(Atomics.load(control, SLEEPING)).toBe(1);
+        await turns();
+      }
+      expect(sizes).toEqual([]);
+      results.push(submit(producer, [[1, 0, 0]], { deadlineMs: IN_A_HURRY_MS }));
+      expect(Atomics.load(control, SLEEPING)).toBe(0);
+      expect(await Promise.all(results)).toEqual([[1], [1], [1], [1]]);
+      expect(sizes).toEqual([4]);
+      expect(consumer.stats().batches.deadline).toBe(1);
+      closeRing(ring);
+      await served;
+    });
+
+    test("goes by no deadline of an earlier batch", async () => {
+      const ring = createSharedRing({ schema, maxBatchSize: 8, slots: 2 });
+      const producer = new RingProducer(ring);
+      const consumer = new RingConsumer(ring, { policy: patient });
+      const served = consumer.serve(run);
+      for (let i = 0; i < 4; i += 1) {
+        expect(await submit(producer, [[i, 0, 0]], { deadlineMs: IN_A_HURRY_MS })).toEqual([i]);
+      }
+      const left = code(submit(producer, [[5, 0, 0]]));
+      await turns();
+      expect(producer.stats().itemsInRing).toBe(1);
+      closeRing(ring);
+      expect(await left).toBe("closed");
+      await served;
+    });
+  });
+
+  test("says when to come again by the cost of a batch of what waits", async () => {
+    const ring = createSharedRing({ schema, maxBatchSize: 4, slots: 2 });
+    const producer = new RingProducer(ring, { maxWaitingItems: 2 });
+    const fill = [4, 4].map((size) =>
+      submit(
+        producer,
+        Array.from({ length: size }, () => [0, 0, 0] as const),
+      ),
+    );
+    const wait = [1, 2].map((size) =>
+      submit(
+        producer,
+        Array.from({ length: size }, () => [0, 0, 0] as const),
+      ),
+    );
+    const refused = async (): Promise<unknown> =>
+      submit(producer, [[0, 0, 0]]).catch((error: unknown) => (error as BatcherError).retryAfterMs);
+    // Nothing is known yet.
+    expect(await refused()).toBe(1);
+    new RingHints(mapControl(ring).hints).tellCost(20, 1.5);
+    expect(await refused()).toBe(25);
+    const port = new RingPort(ring, { onPublished() {} });
+    expect([0, 3, 4, 400].map((size) => port.retryAfterMs(size))).toEqual([20, 25, 26, 26]);
+    const consumer = new RingConsumer(ring);
+    const served = consumer.serve(run);
+    await Promise.all([...fill, ...wait]);
+    const { fixedMicros = 0, perSizeMicros = 0 } = consumer.stats().cost ?? {};
+    expect(new RingHints(mapControl(ring).hints).runMs(3)).toBeCloseTo((fixedMicros + 3 * perSizeMicros) / 1000, 12);
+    closeRing(ring);
+    await served;
+  });
+
+  describe("producers' numbers", () => {
+    /** Until the ring has none but this producer. */
+    async function untilAlone(ring: SharedRing<Schema>, id: number): Promise<void> {
+      while (Atomics.load(new Int32Array(ring.control), JOINED) !== 1 << id) {
+        await new Promise<void>((resolve) => {
+          setImmediate(resolve);
+        });
+      }
+    }
+
+    test("do not run out when one producer crashes and is replaced 10,000 times, whatever it was about", async () => {
+      const ring = createSharedRing({ schema, maxBatchSize: 4, slots: 2, maxProducers: 2 });
+      const { control, numbers } = mapControl(ring);
+      const shape = shapeOf(ring);
+      const stays = new RingProducer(ring);
+      const consumer = new RingConsumer(ring, { policy: "window", batchTimeoutMicros: 0 });
+      const served = consumer.serve(run);
+      let id = -1;
+      for (let i = 0; i < 10_000; i += 1) {
+        id = takeNumber(control, shape, numbers);
+        expect(id).toBe(32 * i + 1);
+        const result = i % 100 === 0 ? submit(stays, [[i, 1, 0]]) : undefined;
+        const place = i % 3 === 0 ? FULL : reserve(control, shape, numberOf(id), 1 + (i % 2));
+        if (place !== FULL && i % 3 === 1) {
+          commit(control, shape, numberOf(id), slotOfPlace(place), 1 + (i % 2));
+        }
+        buryProducer(ring, id);
+        if (result !== undefined) {
+          expect(await result).toEqual([i + 1]);
+        }
+        await untilAlone(ring, stays.id);
+      }
+      drainRing(ring);
+      await served;
+      expect(consumer.stats().batchedItems).toBe(100);
+    });
+
+    test("are not taken from the next one by a second burial of the one before, or by a port that has left", async () => {
+      const ring = createSharedRing({ schema, maxBatchSize: 4, maxProducers: 2 });
+      const stays = new RingProducer(ring);
+      const left = new RingPort(ring, { onPublished() {} });
+      const place = left.reserve(1);
+      const served = new RingConsumer(ring).serve(run);
+      left.leave();
+      expect(() => new RingProducer(ring)).toThrow("the ring has as many producers as it can: maxProducers is 2");
+      await untilAlone(ring, stays.id);
+      const next = new RingProducer(ring);
+      expect([left.id, next.id]).toEqual([1, 33]);
+      buryProducer(ring, left.id);
+      left.commit(place, 1);
+      expect(left.reserve(1)).toBe(FULL);
+      expect(await submit(next, [[1, 2, 3]])).toEqual([6]);
+      expect(Atomics.load(new Int32Array(ring.control), DEAD)).toBe(0);
+      drainRing(ring);
+      await served;
+    });
   });
 
   test("fails the item alone whose write or read throws", async () => {

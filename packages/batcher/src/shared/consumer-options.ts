@@ -1,0 +1,77 @@
+import { AdaptivePolicy } from "../adaptive-policy.ts";
+import type { BatchSizes } from "../batch-sizes.ts";
+import { BatcherError } from "../batcher-error.ts";
+import type { BatcherHooks } from "../batcher-hooks.ts";
+import type { CostModel } from "../cost-model.ts";
+import type { FlushPolicy } from "../flush-policy.ts";
+import { OffPolicy } from "../flush-policy.ts";
+import type { BatchingPolicy } from "../options.ts";
+import { WindowPolicy } from "../window-policy.ts";
+import type { SharedRing } from "./ring-memory.ts";
+
+export interface RingConsumerOptions {
+  /** As of `Batcher`. `off` is for rings that are made with `itemsAlone`, and the only one for them. Default: that, or `adaptive`. */
+  readonly policy?: BatchingPolicy | FlushPolicy;
+  /** Policy `window`: microseconds from the arrival of the oldest item. Default 1000. */
+  readonly batchTimeoutMicros?: number;
+  /** Policy `adaptive`: see `Batcher`. */
+  readonly latencyBudgetMs?: number;
+  /**
+   * Sizes that batches are padded to, rising; the last must hold a batch of the ring's `maxBatchSize`, and there must be rows
+   * for it: `maxBatchSize + paddingRows`. Default: no padding.
+   */
+  readonly allowedBatchSizes?: readonly number[];
+  /**
+   * `serveBlocking`: where items tend to come that soon, the thread looks for them up to so many microseconds before it
+   * sleeps. 0: it never does. Default 20, about what a wake costs.
+   */
+  readonly spinMicros?: number;
+  readonly hooks?: Pick<BatcherHooks, "onBatchStart" | "onBatchEnd">;
+}
+
+/** Throws `invalid_options` if there is no room for these sizes, or for batches of the largest. */
+export function checkSizes(sizes: readonly number[] | undefined, { maxBatchSize, paddingRows }: SharedRing): void {
+  if (sizes === undefined) {
+    return;
+  }
+  const rising = sizes.every((size, i) => Number.isInteger(size) && size > (sizes[i - 1] ?? 0));
+  const last = sizes.at(-1) ?? 0;
+  if (!rising || last < maxBatchSize || last > maxBatchSize + paddingRows) {
+    const end =
+      paddingRows === 0
+        ? `maxBatchSize (${maxBatchSize})`
+        : `one from maxBatchSize (${maxBatchSize}) to maxBatchSize + paddingRows (${maxBatchSize + paddingRows})`;
+    throw new BatcherError(
+      "invalid_options",
+      `allowedBatchSizes: expected rising whole numbers that end with ${end}, received [${sizes.join(", ")}]`,
+    );
+  }
+}
+
+/** The policy that the options name, or that of the caller. */
+export function makeRingPolicy(
+  options: RingConsumerOptions,
+  { itemsAlone, maxBatchSize }: SharedRing,
+  cost: CostModel,
+  sizes: BatchSizes,
+): FlushPolicy {
+  const { policy = itemsAlone ? "off" : "adaptive", batchTimeoutMicros = 1000, latencyBudgetMs = Infinity } = options;
+  if ((policy === "off") !== itemsAlone) {
+    const expected = itemsAlone
+      ? "off, as the ring is made with itemsAlone"
+      : "window, adaptive or a FlushPolicy, as the ring is made without itemsAlone";
+    const received = typeof policy === "string" ? policy : "a policy of your own";
+    throw new BatcherError("invalid_options", `policy: expected ${expected}, received ${received}`);
+  }
+  // A batch is a stretch of its slot's rows, so all of it runs: padded up, whatever that costs.
+  switch (policy) {
+    case "off":
+      return new OffPolicy();
+    case "window":
+      return new WindowPolicy(cost, maxBatchSize, sizes, "padUp", batchTimeoutMicros / 1000);
+    case "adaptive":
+      return new AdaptivePolicy(cost, maxBatchSize, sizes, "padUp", latencyBudgetMs);
+    default:
+      return policy;
+  }
+}
