@@ -1,8 +1,9 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { parentPort, workerData } from "node:worker_threads";
+import type { RingBatch } from "@dlrm/batcher/shared";
 import { BatcherError, RingConsumer, RingProducer } from "@dlrm/batcher/shared";
-import type { ConsumerReport, ProducerReport, StressTask } from "./ring-stress.ts";
+import type { ConsumerReport, ProducerReport, STRESS_SCHEMA, StressTask } from "./ring-stress.ts";
 import { stressOutput } from "./ring-stress.ts";
 
 // Not by an option of the process, so that nobody has to know of it.
@@ -10,16 +11,37 @@ setFlagsFromString("--expose-gc");
 const collectGarbage = runInNewContext("gc") as () => void;
 
 const task = workerData as StressTask;
-parentPort?.postMessage(task.role === "consumer" ? consume(task) : await produce(task));
+parentPort?.postMessage(await (task.role === "consumer" ? consume(task) : produce(task)));
 
-function consume({ ring }: StressTask): ConsumerReport {
-  const consumer = new RingConsumer(ring);
-  consumer.serveBlocking(({ inputs, outputs, size }) => {
+async function consume({ ring, seed, maxInFlightBatches }: StressTask): Promise<ConsumerReport> {
+  const consumer = new RingConsumer(ring, { maxInFlightBatches });
+  const run = ({ inputs, outputs, size }: RingBatch<typeof STRESS_SCHEMA>): void => {
     for (let row = 0; row < size; row += 1) {
       outputs.y[row] = stressOutput(inputs.key[row] as number, inputs.x, row);
     }
-  });
+  };
+  if (maxInFlightBatches === 1) {
+    consumer.serveBlocking(run);
+  } else {
+    const random = randomSource(seed);
+    await consumer.serve(async (batch) => {
+      for (let turns = Math.floor(random() * 4); turns > 0; turns -= 1) {
+        await new Promise<void>((resolve) => {
+          setImmediate(resolve);
+        });
+      }
+      run(batch);
+    });
+  }
   return { role: "consumer", stats: consumer.stats() };
+}
+
+function randomSource(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (Math.imul(state, 1664525) + 1013904223) | 0;
+    return (state >>> 0) / 2 ** 32;
+  };
 }
 
 async function produce({
@@ -32,11 +54,7 @@ async function produce({
   expireShare,
 }: StressTask): Promise<ProducerReport> {
   const producer = new RingProducer(ring);
-  let state = seed;
-  const random = (): number => {
-    state = (Math.imul(state, 1664525) + 1013904223) | 0;
-    return (state >>> 0) / 2 ** 32;
-  };
+  const random = randomSource(seed);
   const outcomes: Record<string, number> = {};
   let wrong = 0;
   let settled = 0;

@@ -4,6 +4,14 @@ import { stressRing } from "./ring-stress.ts";
 test.each([
   { name: "small batches, a small ring", maxBatchSize: 4, maxSize: 4, slots: 2, outstanding: 20 },
   { name: "large batches", maxBatchSize: 256, maxSize: 40, slots: 4, outstanding: 60 },
+  {
+    name: "several batches at a time",
+    maxBatchSize: 16,
+    maxSize: 8,
+    slots: 8,
+    outstanding: 60,
+    maxInFlightBatches: 3,
+  },
 ])(
   "three producer threads and a consumer thread, $name: each item is answered once, with its own result",
   async (shape) => {

@@ -18,6 +18,8 @@ export interface StressTask {
   readonly maxSize: number;
   readonly cancelShare: number;
   readonly expireShare: number;
+  /** Above 1 runs end in any order, on an event loop; else the consumer blocks. */
+  readonly maxInFlightBatches: number;
 }
 
 export interface ConsumerReport {
@@ -56,6 +58,7 @@ export async function stressRing(options: {
   readonly cancelShare: number;
   readonly expireShare: number;
   readonly seed: number;
+  readonly maxInFlightBatches?: number;
   /** Bound of each thread's young generation, which V8 else lets grow step by step to 128 MiB, whatever is allocated. */
   readonly maxYoungGenerationSizeMb?: number;
 }): Promise<{ readonly producers: readonly ProducerReport[]; readonly consumer: ConsumerReport }> {
@@ -68,6 +71,7 @@ export async function stressRing(options: {
   const start = <Report>(role: StressTask["role"], seed: number): Promise<Report> =>
     new Promise((resolve, reject) => {
       const workerData: StressTask = {
+        maxInFlightBatches: 1,
         ...options,
         role,
         ring,

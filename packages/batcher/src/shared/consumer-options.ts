@@ -21,12 +21,41 @@ export interface RingConsumerOptions {
    * for it: `maxBatchSize + paddingRows`. Default: no padding.
    */
   readonly allowedBatchSizes?: readonly number[];
+  /** `serve`: batches that may run at a time, each published when its own run ends; at most the ring's `slots`. Default 1. */
+  readonly maxInFlightBatches?: number;
+  /**
+   * `serve`: a run that has not settled after this many milliseconds fails with `run_timeout`, and its signal is aborted. As
+   * it may still write, its slot gets other memory, one of the ring's `spareSlots`, of which there must be one at least; while all
+   * of these are with such runs, the slot waits for the run. Default: no limit.
+   */
+  readonly runTimeoutMs?: number;
   /**
    * `serveBlocking`: where items tend to come that soon, the thread looks for them up to so many microseconds before it
    * sleeps. 0: it never does. Default 20, about what a wake costs.
    */
   readonly spinMicros?: number;
   readonly hooks?: Pick<BatcherHooks, "onBatchStart" | "onBatchEnd">;
+}
+
+/** `maxInFlightBatches` and `runTimeoutMs`. Throws `invalid_options` if they are none for this ring. */
+export function runLimits(
+  { maxInFlightBatches = 1, runTimeoutMs = Infinity }: RingConsumerOptions,
+  { slots, spareSlots }: SharedRing,
+): { readonly maxInFlightBatches: number; readonly runTimeoutMs: number } {
+  if (!Number.isInteger(maxInFlightBatches) || maxInFlightBatches < 1 || maxInFlightBatches > slots) {
+    throw new BatcherError(
+      "invalid_options",
+      `maxInFlightBatches: expected a whole number from 1 to slots (${slots}), received ${String(maxInFlightBatches)}`,
+    );
+  }
+  if (typeof runTimeoutMs !== "number" || !(runTimeoutMs > 0)) {
+    const message = `runTimeoutMs: expected more than 0 milliseconds, received ${String(runTimeoutMs)}`;
+    throw new BatcherError("invalid_options", message);
+  }
+  if (runTimeoutMs < Infinity && spareSlots === 0) {
+    throw new BatcherError("invalid_options", "runTimeoutMs: expected a ring made with spareSlots from 1, received 0");
+  }
+  return { maxInFlightBatches, runTimeoutMs };
 }
 
 /** Throws `invalid_options` if there is no room for these sizes, or for batches of the largest. */

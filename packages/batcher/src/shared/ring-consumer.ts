@@ -2,19 +2,20 @@ import { BatchSizes } from "../batch-sizes.ts";
 import { BatcherError } from "../batcher-error.ts";
 import type { BatchInfo } from "../batcher-hooks.ts";
 import { Counters } from "../batcher-stats.ts";
+import { systemClock } from "../clock.ts";
 import { CostModel } from "../cost-model.ts";
 import type { FlushPolicy, FlushReason } from "../flush-policy.ts";
 import { AdaptiveSpin } from "./adaptive-spin.ts";
 import type { RingConsumerOptions } from "./consumer-options.ts";
-import { checkSizes, makeRingPolicy } from "./consumer-options.ts";
+import { checkSizes, makeRingPolicy, runLimits } from "./consumer-options.ts";
 import type { RowsWait } from "./consumer-wait.ts";
 import { ConsumerWait, UNTIL_ANY } from "./consumer-wait.ts";
 import { HeadBatch } from "./head-batch.ts";
 import { KeepAlive } from "./keep-alive.ts";
 import { freeBuried, hasBuried, mayHaveBuried } from "./producer-numbers.ts";
 import { RingHints } from "./ring-hints.ts";
-import type { RingSchema, SharedRing, SlotMemory, SlotViews } from "./ring-memory.ts";
-import { mapControl, mapSlots, shapeOf, sharedNowMs, writeMessage } from "./ring-memory.ts";
+import type { RingSchema, SharedRing, SlotMemory } from "./ring-memory.ts";
+import { mapControl, mapMemories, shapeOf, sharedNowMs, writeMessage } from "./ring-memory.ts";
 import type { RingShape } from "./ring-protocol.ts";
 import {
   ABANDONED,
@@ -26,25 +27,18 @@ import {
   MAX_ROWS,
   publish,
   raiseLifecycle,
+  release,
   rowsOf,
   slotAt,
   STATUS_FAILED,
   STATUS_OK,
+  STATUS_TIMED_OUT,
   takeParticipants,
+  wakeConsumer,
   wordAt,
 } from "./ring-protocol.ts";
-
-/** A batch of the ring, about to run. The object is used again for the slot's next batch. */
-export interface RingBatch<Schema extends RingSchema> extends SlotViews<Schema> {
-  readonly slot: number;
-  /** Rows that hold items: the first `size`. */
-  readonly size: number;
-  /** Requests that these are of. */
-  readonly items: number;
-  /** The size to pad to; rows from `size` on hold anything. */
-  readonly paddedSize: number;
-  readonly flushReason: FlushReason;
-}
+import type { RingBatch } from "./slot-batch.ts";
+import { SlotBatch } from "./slot-batch.ts";
 
 export interface RingConsumerStats {
   readonly batches: Readonly<Record<FlushReason, number>>;
@@ -56,24 +50,22 @@ export interface RingConsumerStats {
   readonly paddedSize: number;
   readonly hookErrors: number;
   readonly queueDelay: { readonly counts: readonly number[]; readonly sumMs: number };
+  readonly inFlightBatches: number;
   readonly cost: { readonly fixedMicros: number; readonly perSizeMicros: number } | undefined;
 }
 
 /** A run is expected to take this much of what was learnt when a deadline is near, as by `Batcher`. */
 const DEADLINE_MARGIN = 1.25;
 
-interface MutableBatch {
-  items: number;
-  size: number;
-  paddedSize: number;
-  flushReason: FlushReason;
-}
+/** What there is to do: a batch to run, a wait, for more rows or for a run to end, or nothing any more. */
+type Next<Schema extends RingSchema> = SlotBatch<Schema> | RowsWait | "runs" | "end";
 
-/** What there is to do: a batch to run, the end, or a wait. */
-type Next<Schema extends RingSchema> = (RingBatch<Schema> & MutableBatch) | "end" | RowsWait;
+/** Takes part as a reader, in place of a producer, in batches whose runs hold their slots. */
+const HOLDER = 31;
 
 /**
- * The one thread of a ring that runs its batches, in the order in which they were opened, one at a time.
+ * The one thread of a ring that runs its batches: they begin in the order in which they were opened, up to
+ * `maxInFlightBatches` at a time, and each is published when its own run ends.
  *
  * `serve` waits without blocking its thread's event loop; `serveBlocking` is for a thread that does nothing else.
  */
@@ -83,8 +75,12 @@ export class RingConsumer<Schema extends RingSchema> {
   readonly #control: Int32Array<SharedArrayBuffer>;
   readonly #numbers: Int32Array;
   readonly #hints: RingHints;
-  readonly #slots: SlotMemory<Schema>[];
-  readonly #batches: (RingBatch<Schema> & MutableBatch)[];
+  /** Which of `#memory` each slot has. */
+  readonly #memories: Int32Array;
+  readonly #memory: readonly SlotMemory<Schema>[];
+  /** Memories that no slot has. */
+  readonly #spares: number[];
+  readonly #batches: SlotBatch<Schema>[];
   readonly #sizes: BatchSizes;
   readonly #cost = new CostModel();
   readonly #policy: FlushPolicy;
@@ -92,6 +88,11 @@ export class RingConsumer<Schema extends RingSchema> {
   readonly #counters = new Counters();
   readonly #keepAlive = new KeepAlive();
   readonly #wait: ConsumerWait;
+  readonly #maxInFlight: number;
+  readonly #runTimeoutMs: number;
+  #inFlight = 0;
+  /** While `serve` waits for the end of a run. */
+  #onRunEnd: (() => void) | undefined;
   #abandonedBatches = 0;
   #batchedItems = 0;
   /** Sequence of the batch to run next, and what is known of it. */
@@ -101,13 +102,18 @@ export class RingConsumer<Schema extends RingSchema> {
   #batchCount = 0;
 
   constructor(ring: SharedRing<Schema>, options: RingConsumerOptions = {}) {
-    const { control, numbers, hints } = mapControl(ring);
+    const { control, numbers, memories, hints } = mapControl(ring);
+    const { maxInFlightBatches, runTimeoutMs } = runLimits(options, ring);
     this.#shape = shapeOf(ring);
     this.#itemsAlone = ring.itemsAlone;
     this.#control = control;
     this.#numbers = numbers;
     this.#hints = new RingHints(hints);
-    this.#slots = mapSlots(ring);
+    this.#maxInFlight = maxInFlightBatches;
+    this.#runTimeoutMs = runTimeoutMs;
+    this.#memories = memories;
+    this.#memory = mapMemories(ring);
+    this.#spares = this.#memory.map((_, memory) => memory).slice(ring.slots);
     this.#hooks = options.hooks ?? {};
     checkSizes(options.allowedBatchSizes, ring);
     this.#sizes = new BatchSizes(options.allowedBatchSizes);
@@ -115,59 +121,69 @@ export class RingConsumer<Schema extends RingSchema> {
     this.#headBatch = new HeadBatch(this.#policy, ring.itemsAlone);
     const spin = new AdaptiveSpin(options.spinMicros);
     this.#wait = new ConsumerWait(control, this.#shape, this.#hints, spin, (wait) => this.#isCalled(wait));
-    this.#batches = this.#slots.map(({ views }, slot) => ({
-      ...views,
-      slot,
-      items: 0,
-      size: 0,
-      paddedSize: 0,
-      flushReason: "idle" as FlushReason,
-    }));
+    this.#batches = Array.from({ length: ring.slots }, (_, slot) => this.#batchIn(slot, slot));
   }
 
   /** Runs batches until the ring is drained or closed. What `run` throws fails its batch only. */
   async serve(run: (batch: RingBatch<Schema>) => Promise<void> | void): Promise<void> {
+    // Beside another, or so that it can be given up: at the price of some promises a batch.
+    const runsBeside = this.#maxInFlight > 1 || this.#runTimeoutMs < Infinity;
     this.#keepAlive.hold();
     try {
       for (let next = this.#next(); next !== "end"; next = this.#next()) {
-        if (!("slot" in next)) {
+        if (next === "runs") {
+          await this.#runEnds();
+        } else if (!("slot" in next)) {
           await this.#wait.forRows(this.#head, next);
-          continue;
-        }
-        await this.#wait.forCompletion(next.slot, next.size);
-        const startedMs = sharedNowMs();
-        if (this.#start(next, startedMs)) {
+        } else {
+          await this.#wait.forCompletion(next.slot, next.reserved);
+          if (!this.#start(next)) {
+            continue;
+          }
+          if (runsBeside) {
+            void this.#runBeside(next, run);
+            continue;
+          }
           let error: BatcherError | undefined;
           try {
             await run(next);
           } catch (cause) {
             error = runFailed(cause);
           }
-          this.#finish(next, startedMs, error);
+          this.#finish(next, error);
         }
+      }
+      while (this.#inFlight > 0) {
+        await this.#runEnds();
       }
     } finally {
       this.#keepAlive.end();
     }
   }
 
-  /** As `serve`, blocking this thread: while it waits, and while it runs. */
+  /**
+   * As `serve`, blocking this thread: while it waits, and while it runs. So there is one run at a time, and none can be given
+   * up: `maxInFlightBatches` above 1 and `runTimeoutMs` are refused.
+   */
   serveBlocking(run: (batch: RingBatch<Schema>) => void): void {
+    if (this.#maxInFlight > 1 || this.#runTimeoutMs < Infinity) {
+      const message = "serveBlocking: expected neither maxInFlightBatches above 1 nor runTimeoutMs; they are for serve";
+      throw new BatcherError("invalid_options", message);
+    }
     for (let next = this.#next(); next !== "end"; next = this.#next()) {
-      if (!("slot" in next)) {
-        this.#wait.forRowsBlocking(this.#head, next);
+      if (next === "runs" || !("slot" in next)) {
+        this.#wait.forRowsBlocking(this.#head, next as RowsWait);
         continue;
       }
-      this.#wait.forCompletionBlocking(next.slot, next.size);
-      const startedMs = sharedNowMs();
-      if (this.#start(next, startedMs)) {
+      this.#wait.forCompletionBlocking(next.slot, next.reserved);
+      if (this.#start(next)) {
         let error: BatcherError | undefined;
         try {
           run(next);
         } catch (cause) {
           error = runFailed(cause);
         }
-        this.#finish(next, startedMs, error);
+        this.#finish(next, error);
       }
     }
   }
@@ -183,6 +199,7 @@ export class RingConsumer<Schema extends RingSchema> {
       paddedSize,
       hookErrors,
       queueDelay: { counts: [...delayCounts], sumMs: delaySumMs },
+      inFlightBatches: this.#inFlight,
       cost: this.#cost.known
         ? { fixedMicros: this.#cost.fixedMs * 1000, perSizeMicros: this.#cost.perSizeMs * 1000 }
         : undefined,
@@ -197,6 +214,9 @@ export class RingConsumer<Schema extends RingSchema> {
     if (lifecycle >= CLOSED) {
       return "end";
     }
+    if (this.#inFlight >= this.#maxInFlight) {
+      return "runs";
+    }
     const slot = this.#headSlot();
     const word = wordAt(this.#control, this.#shape, this.#head);
     const rows = rowsOf(word);
@@ -204,6 +224,9 @@ export class RingConsumer<Schema extends RingSchema> {
       return this.#take(slot, "full");
     }
     if (rows === 0) {
+      if (lifecycle === DRAINING && this.#inFlight > 0) {
+        return "runs";
+      }
       if (lifecycle === DRAINING) {
         raiseLifecycle(this.#control, this.#shape, CLOSED);
         return "end";
@@ -218,7 +241,7 @@ export class RingConsumer<Schema extends RingSchema> {
 
   #decide(slot: number, rows: number): Next<Schema> {
     const head = this.#headBatch;
-    head.look(this.#slots[slot] as SlotMemory<Schema>, rows);
+    head.look(this.#memoryOf(slot), rows);
     const nowMs = sharedNowMs();
     const items = Math.max(1, head.items);
     const decision = this.#policy.decide({
@@ -246,66 +269,129 @@ export class RingConsumer<Schema extends RingSchema> {
     };
   }
 
-  #take(slot: number, reason: FlushReason): RingBatch<Schema> & MutableBatch {
-    const size = close(this.#control, this.#shape, this.#head);
-    const batch = this.#batches[slot] as RingBatch<Schema> & MutableBatch;
-    batch.size = size;
-    batch.paddedSize = this.#sizes.atLeast(size);
-    batch.flushReason = reason;
+  #take(slot: number, reason: FlushReason): SlotBatch<Schema> {
+    const batch = this.#batches[slot] as SlotBatch<Schema>;
+    batch.begin(this.#head, close(this.#control, this.#shape, this.#head), reason);
     return batch;
   }
 
   /** Once the batch is complete. False if nobody waits for it, and it is over. */
-  #start(batch: RingBatch<Schema> & MutableBatch, nowMs: number): boolean {
-    const { slot, size: reserved } = batch;
+  #start(batch: SlotBatch<Schema>): boolean {
+    const nowMs = sharedNowMs();
+    const { slot, reserved } = batch;
     const head = this.#headBatch;
-    const lastSize = head.take(this.#slots[slot] as SlotMemory<Schema>, reserved, nowMs, this.#counters);
+    const lastSize = head.take(this.#memoryOf(slot), reserved, nowMs, this.#counters);
     batch.items = head.items;
+    batch.size = this.#itemsAlone ? lastSize : reserved;
+    batch.paddedSize = this.#sizes.atLeast(batch.size);
+    batch.startedMs = nowMs;
     head.reset();
-    if (this.#itemsAlone) {
-      batch.size = lastSize;
-      batch.paddedSize = this.#sizes.atLeast(lastSize);
-    }
-    const { size } = batch;
-    if (size === 0 || Atomics.load(this.#control, slotAt(this.#shape, slot) + ABANDONED) >= reserved) {
+    this.#head = (this.#head + 1) | 0;
+    const abandoned = Atomics.load(this.#control, slotAt(this.#shape, slot) + ABANDONED);
+    if (batch.size === 0 || abandoned >= reserved) {
       this.#abandonedBatches += 1;
-      this.#publish(slot, STATUS_OK);
+      this.#publish(batch, STATUS_OK);
       return false;
     }
+    this.#inFlight += 1;
     this.#batchCount += 1;
+    batch.id = this.#batchCount;
     this.#batchedItems += batch.items;
     this.#counters.batches[batch.flushReason] += 1;
-    this.#counters.batchedSize += size;
+    this.#counters.batchedSize += batch.size;
     this.#counters.paddedSize += batch.paddedSize;
     if (this.#hooks.onBatchStart !== undefined) {
-      this.#hook(() => this.#hooks.onBatchStart?.(this.#info(batch, nowMs)));
+      this.#hook(() => this.#hooks.onBatchStart?.(this.#info(batch)));
     }
     return true;
   }
 
-  #finish(batch: RingBatch<Schema>, startedMs: number, error: BatcherError | undefined): void {
-    const nowMs = sharedNowMs();
-    const { slot } = batch;
-    if (error === undefined) {
-      this.#cost.observe(batch.paddedSize, nowMs - startedMs);
-      this.#hints.tellCost(this.#cost.fixedMs, this.#cost.perSizeMs);
+  async #runBeside(batch: SlotBatch<Schema>, run: (batch: RingBatch<Schema>) => Promise<void> | void): Promise<void> {
+    const timer =
+      this.#runTimeoutMs < Infinity
+        ? systemClock.schedule(() => this.#giveUp(batch), this.#runTimeoutMs, false)
+        : undefined;
+    let error: BatcherError | undefined;
+    try {
+      await run(batch);
+    } catch (cause) {
+      error = runFailed(cause);
+    }
+    if (timer !== undefined) {
+      systemClock.cancel(timer);
+    }
+    if (!batch.isGivenUp) {
+      this.#finish(batch, error);
+      this.#runEnded();
+    } else if (batch.holdsSlot) {
+      batch.holdsSlot = false;
+      release(this.#control, this.#shape, HOLDER, batch.slot);
     } else {
-      this.#counters.failedBatches += 1;
-      writeMessage((this.#slots[slot] as SlotMemory<Schema>).message, error.message);
+      this.#spares.push(batch.memory);
     }
-    this.#wait.ran(nowMs - startedMs);
-    this.#roomSinceMs = nowMs;
-    this.#policy.answered(nowMs, batch.items);
-    if (this.#hooks.onBatchEnd !== undefined) {
-      this.#hook(() => this.#hooks.onBatchEnd?.(this.#info(batch, startedMs), nowMs - startedMs, error));
-    }
-    this.#publish(slot, error === undefined ? STATUS_OK : STATUS_FAILED);
   }
 
-  #publish(slot: number, status: number): void {
+  /** Fails a batch whose run takes too long. The run may still write: its memory is used again only when it has ended. */
+  #giveUp(batch: SlotBatch<Schema>): void {
+    const { slot } = batch;
+    const message = `the run of the batch took longer than runTimeoutMs, ${this.#runTimeoutMs}`;
+    const error = new BatcherError("run_timeout", message);
+    batch.isGivenUp = true;
+    const spare = this.#spares.pop();
+    if (spare === undefined) {
+      batch.holdsSlot = true;
+    } else {
+      // Before it is published: who reads why it failed, and who has the slot next, does so in the new one.
+      Atomics.store(this.#memories, slot, spare);
+      this.#batches[slot] = this.#batchIn(slot, spare);
+    }
+    this.#finish(batch, error);
+    batch.abort(error);
+    this.#runEnded();
+  }
+
+  #finish(batch: SlotBatch<Schema>, error: BatcherError | undefined): void {
+    const nowMs = sharedNowMs();
+    const runMs = nowMs - batch.startedMs;
+    if (error === undefined) {
+      this.#cost.observe(batch.paddedSize, runMs);
+      this.#hints.tellCost(this.#cost.fixedMs / this.#maxInFlight, this.#cost.perSizeMs / this.#maxInFlight);
+    } else {
+      this.#counters.failedBatches += 1;
+      writeMessage(this.#memoryOf(batch.slot).message, error.message);
+    }
+    this.#wait.ran(runMs);
+    if (this.#inFlight >= this.#maxInFlight) {
+      this.#roomSinceMs = nowMs;
+    }
+    this.#policy.answered(nowMs, batch.items);
+    if (this.#hooks.onBatchEnd !== undefined) {
+      this.#hook(() => this.#hooks.onBatchEnd?.(this.#info(batch), runMs, error));
+    }
+    this.#inFlight -= 1;
+    this.#publish(
+      batch,
+      error === undefined ? STATUS_OK : error.code === "run_timeout" ? STATUS_TIMED_OUT : STATUS_FAILED,
+    );
+  }
+
+  #publish({ slot, sequence, holdsSlot }: SlotBatch<Schema>, status: number): void {
     const participants = takeParticipants(this.#control, this.#shape, slot);
-    publish(this.#control, this.#shape, this.#head, participants, status);
-    this.#head = (this.#head + 1) | 0;
+    publish(this.#control, this.#shape, sequence, holdsSlot ? participants | (1 << HOLDER) : participants, status);
+  }
+
+  /** Until a run that is in flight is over. */
+  #runEnds(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#onRunEnd = resolve;
+    });
+  }
+
+  /** What is to be done next may have changed. */
+  #runEnded(): void {
+    this.#onRunEnd?.();
+    this.#onRunEnd = undefined;
+    wakeConsumer(this.#control);
   }
 
   /** Whether somebody has something for us that saw us awake: a number to free, an item with a near deadline. */
@@ -317,7 +403,7 @@ export class RingConsumer<Schema extends RingSchema> {
       return false;
     }
     const rows = rowsOf(wordAt(this.#control, this.#shape, this.#head));
-    this.#headBatch.look(this.#slots[this.#headSlot()] as SlotMemory<Schema>, rows);
+    this.#headBatch.look(this.#memoryOf(this.#headSlot()), rows);
     return this.#headBatch.earliestDeadlineMs < wakesBeforeMs;
   }
 
@@ -325,17 +411,25 @@ export class RingConsumer<Schema extends RingSchema> {
     return (this.#head >>> 0) % this.#shape.slots;
   }
 
-  #info(batch: RingBatch<Schema>, startedAtMs: number): BatchInfo {
+  #memoryOf(slot: number): SlotMemory<Schema> {
+    return this.#memory[this.#memories[slot] as number] as SlotMemory<Schema>;
+  }
+
+  #batchIn(slot: number, memory: number): SlotBatch<Schema> {
+    return new SlotBatch((this.#memory[memory] as SlotMemory<Schema>).views, slot, memory);
+  }
+
+  #info({ id, items, size, paddedSize, flushReason, startedMs, memory }: SlotBatch<Schema>): BatchInfo {
     return {
-      id: this.#batchCount,
-      items: batch.items,
-      size: batch.size,
-      paddedSize: batch.paddedSize,
-      flushReason: batch.flushReason,
-      startedAtMs,
-      oldestWaitMs: startedAtMs - ((this.#slots[batch.slot] as SlotMemory<Schema>).arrivals[0] as number),
-      expectedRunMs: this.#cost.known ? this.#cost.runMs(batch.paddedSize) : undefined,
-      inFlightBatches: 1,
+      id,
+      items,
+      size,
+      paddedSize,
+      flushReason,
+      startedAtMs: startedMs,
+      oldestWaitMs: startedMs - ((this.#memory[memory] as SlotMemory<Schema>).arrivals[0] as number),
+      expectedRunMs: this.#cost.known ? this.#cost.runMs(paddedSize) : undefined,
+      inFlightBatches: this.#inFlight,
       queuedItems: 0,
     };
   }

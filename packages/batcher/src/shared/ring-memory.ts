@@ -62,6 +62,11 @@ export interface SharedRingOptions<Schema extends RingSchema = RingSchema> {
   readonly itemsAlone?: boolean;
   /** Batches that may be filled, run and read at a time. A power of two from 2. Default 4. */
   readonly slots?: number;
+  /**
+   * Memory for so many more slots, in place of those in which a run may still write that has been given up: see `runTimeoutMs` of
+   * `RingConsumer`. Default 0.
+   */
+  readonly spareSlots?: number;
   /** Producers at a time, at most 31, and those that are gone and were not buried. Default 8. */
   readonly maxProducers?: number;
 }
@@ -76,6 +81,7 @@ export interface SlotViews<Schema extends RingSchema> {
 export interface SharedRing<Schema extends RingSchema = RingSchema> {
   readonly schema: Schema;
   readonly slots: number;
+  readonly spareSlots: number;
   readonly maxProducers: number;
   readonly maxBatchSize: number;
   readonly paddingRows: number;
@@ -94,7 +100,15 @@ const MOST_PADDING_ROWS = 2 ** 20;
 export function createSharedRing<const Schema extends RingSchema>(
   options: SharedRingOptions<Schema>,
 ): SharedRing<Schema> {
-  const { schema, maxBatchSize, paddingRows = 0, itemsAlone = false, slots = 4, maxProducers = 8 } = options;
+  const {
+    schema,
+    maxBatchSize,
+    paddingRows = 0,
+    itemsAlone = false,
+    slots = 4,
+    spareSlots = 0,
+    maxProducers = 8,
+  } = options;
   const problems: string[] = [];
   if (!Number.isInteger(maxBatchSize) || maxBatchSize < 1 || maxBatchSize > MAX_ROWS) {
     problems.push(`maxBatchSize: expected a whole number from 1 to ${MAX_ROWS}, received ${String(maxBatchSize)}`);
@@ -106,6 +120,9 @@ export function createSharedRing<const Schema extends RingSchema>(
   }
   if (!Number.isInteger(slots) || slots < 2 || slots > 1024 || (slots & (slots - 1)) !== 0) {
     problems.push(`slots: expected a power of two from 2 to 1024, received ${String(slots)}`);
+  }
+  if (!Number.isInteger(spareSlots) || spareSlots < 0 || spareSlots > 1024) {
+    problems.push(`spareSlots: expected a whole number from 0 to 1024, received ${String(spareSlots)}`);
   }
   if (!Number.isInteger(maxProducers) || maxProducers < 1 || maxProducers > MAX_PRODUCERS) {
     problems.push(`maxProducers: expected a whole number from 1 to ${MAX_PRODUCERS}, received ${String(maxProducers)}`);
@@ -122,10 +139,11 @@ export function createSharedRing<const Schema extends RingSchema>(
     throw new BatcherError("invalid_options", `invalid ring options: ${problems.join("; ")}`);
   }
   const shape = shapeOf({ slots, maxProducers, maxBatchSize, itemsAlone });
-  const control = new SharedArrayBuffer(numbersAt(shape) + NUMBERS_WORDS * 4 + HINTS_FLOATS * 8);
+  const control = new SharedArrayBuffer(hintsAt(shape) + HINTS_FLOATS * 8);
   initialize(new Int32Array(control), shape);
-  const data = new SharedArrayBuffer(slots * slotBytes(schema, maxBatchSize, paddingRows));
-  return { schema, slots, maxProducers, maxBatchSize, paddingRows, itemsAlone, control, data };
+  memoriesOf(control, shape).forEach((_, slot, memories) => (memories[slot] = slot));
+  const data = new SharedArrayBuffer((slots + spareSlots) * slotBytes(schema, maxBatchSize, paddingRows));
+  return { schema, slots, spareSlots, maxProducers, maxBatchSize, paddingRows, itemsAlone, control, data };
 }
 
 /** The parts of a ring's control buffer, in cache lines of their own. */
@@ -134,21 +152,32 @@ export interface ControlViews {
   readonly control: Int32Array<SharedArrayBuffer>;
   /** See producer-numbers.ts. */
   readonly numbers: Int32Array<SharedArrayBuffer>;
+  /** Which of the memories each slot has. The consumer changes it, of a batch that it has not published. */
+  readonly memories: Int32Array<SharedArrayBuffer>;
   /** See ring-hints.ts. */
   readonly hints: Float64Array<SharedArrayBuffer>;
 }
 
 export function mapControl(ring: SharedRing): ControlViews {
-  const at = numbersAt(shapeOf(ring));
+  const shape = shapeOf(ring);
   return {
     control: new Int32Array(ring.control),
-    numbers: new Int32Array(ring.control, at, NUMBERS_WORDS),
-    hints: new Float64Array(ring.control, at + NUMBERS_WORDS * 4, HINTS_FLOATS),
+    numbers: new Int32Array(ring.control, numbersAt(shape), NUMBERS_WORDS),
+    memories: memoriesOf(ring.control, shape),
+    hints: new Float64Array(ring.control, hintsAt(shape), HINTS_FLOATS),
   };
 }
 
 function numbersAt(shape: RingShape): number {
   return aligned(controlWords(shape) * Int32Array.BYTES_PER_ELEMENT);
+}
+
+function memoriesOf(control: SharedArrayBuffer, shape: RingShape): Int32Array<SharedArrayBuffer> {
+  return new Int32Array(control, numbersAt(shape) + NUMBERS_WORDS * 4, shape.slots);
+}
+
+function hintsAt(shape: RingShape): number {
+  return numbersAt(shape) + NUMBERS_WORDS * 4 + aligned(shape.slots * 4);
 }
 
 /** A slot's memory as one thread sees it. */
@@ -169,10 +198,11 @@ export function shapeOf(ring: Pick<SharedRing, "slots" | "maxProducers" | "maxBa
   return { slots: ring.slots, producers: ring.maxProducers, rows: ring.itemsAlone ? 1 : ring.maxBatchSize };
 }
 
-export function mapSlots<Schema extends RingSchema>(ring: SharedRing<Schema>): SlotMemory<Schema>[] {
+/** The memories of the slots, then the spare ones. */
+export function mapMemories<Schema extends RingSchema>(ring: SharedRing<Schema>): SlotMemory<Schema>[] {
   const { schema, data, maxBatchSize, paddingRows } = ring;
-  return Array.from({ length: ring.slots }, (_, slot) => {
-    let offset = slot * slotBytes(schema, maxBatchSize, paddingRows);
+  return Array.from({ length: ring.slots + ring.spareSlots }, (_, memory) => {
+    let offset = memory * slotBytes(schema, maxBatchSize, paddingRows);
     const take = <View>(make: (offset: number) => View, bytes: number): View => {
       const view = make(offset);
       offset += aligned(bytes);

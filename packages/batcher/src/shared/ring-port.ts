@@ -4,7 +4,7 @@ import { buryId, numberOf, takeNumber } from "./producer-numbers.ts";
 import { ResultWatch } from "./result-watch.ts";
 import { RingHints } from "./ring-hints.ts";
 import type { RingSchema, SharedRing, SlotMemory, SlotViews } from "./ring-memory.ts";
-import { mapControl, mapSlots, readMessage, shapeOf, sharedNowMs } from "./ring-memory.ts";
+import { mapControl, mapMemories, readMessage, shapeOf, sharedNowMs } from "./ring-memory.ts";
 import type { RingShape } from "./ring-protocol.ts";
 import {
   abandon,
@@ -25,6 +25,7 @@ import {
   slotOfPlace,
   STATUS,
   STATUS_OK,
+  STATUS_TIMED_OUT,
   wakeConsumer,
 } from "./ring-protocol.ts";
 
@@ -65,7 +66,9 @@ export class RingPort<Schema extends RingSchema> {
   readonly #control: Int32Array<SharedArrayBuffer>;
   readonly #numbers: Int32Array<SharedArrayBuffer>;
   readonly #hints: RingHints;
-  readonly #slots: SlotMemory<Schema>[];
+  /** Which of `#memory` each slot has; the same from when rows are taken there until they are run. */
+  readonly #memories: Int32Array<SharedArrayBuffer>;
+  readonly #memory: readonly SlotMemory<Schema>[];
   readonly #handlers: RingPortHandlers;
   readonly #keepAlive = new KeepAlive();
   readonly #results: ResultWatch;
@@ -79,11 +82,12 @@ export class RingPort<Schema extends RingSchema> {
   constructor(ring: SharedRing<Schema>, handlers: RingPortHandlers, options: RingPortOptions = {}) {
     this.#shape = shapeOf(ring);
     this.#itemsAlone = ring.itemsAlone;
-    const { control, numbers, hints } = mapControl(ring);
+    const { control, numbers, memories, hints } = mapControl(ring);
     this.#control = control;
     this.#numbers = numbers;
     this.#hints = new RingHints(hints);
-    this.#slots = mapSlots(ring);
+    this.#memories = memories;
+    this.#memory = mapMemories(ring);
     this.#handlers = handlers;
     const callbacks = { onPublished: this.#published, checkEnded: () => this.#checkEnded() };
     this.#results = new ResultWatch(this.#control, this.#shape, this.#keepAlive, callbacks, options.spinMicros);
@@ -126,7 +130,7 @@ export class RingPort<Schema extends RingSchema> {
     const place = reserve(this.#control, this.#shape, this.#number, this.#itemsAlone ? 1 : size);
     if (place !== FULL) {
       const slot = slotOfPlace(place);
-      const memory = this.#slots[slot] as SlotMemory<Schema>;
+      const memory = this.#memoryOf(slot);
       const row = rowOfPlace(place);
       const arrivalMs = this.#arrivalMs();
       memory.arrivals[row] = arrivalMs;
@@ -152,7 +156,7 @@ export class RingPort<Schema extends RingSchema> {
 
   /** The arrays of a slot; row `i` of a field with `n` elements a row starts at `i * n`. */
   views(slot: number): SlotViews<Schema> {
-    return (this.#slots[slot] as SlotMemory<Schema>).views;
+    return this.#memoryOf(slot).views;
   }
 
   /** Says that the rows of a place are written. */
@@ -221,6 +225,10 @@ export class RingPort<Schema extends RingSchema> {
     }
   }
 
+  #memoryOf(slot: number): SlotMemory<Schema> {
+    return this.#memory[this.#memories[slot] as number] as SlotMemory<Schema>;
+  }
+
   /** After the item's size can be seen: either the consumer sees the item before it sleeps, or we see that it sleeps. */
   #wakeForDeadline(deadlineAtMs: number): void {
     if (Atomics.load(this.#control, SLEEPING) === 1 && deadlineAtMs < this.#hints.wakesBeforeMs) {
@@ -242,10 +250,14 @@ export class RingPort<Schema extends RingSchema> {
   };
 
   readonly #published = (slot: number): void => {
-    const failed = Atomics.load(this.#control, slotAt(this.#shape, slot) + STATUS) !== STATUS_OK;
-    const error = failed
-      ? new BatcherError("run_failed", readMessage((this.#slots[slot] as SlotMemory<Schema>).message))
-      : undefined;
+    const status = Atomics.load(this.#control, slotAt(this.#shape, slot) + STATUS);
+    const error =
+      status === STATUS_OK
+        ? undefined
+        : new BatcherError(
+            status === STATUS_TIMED_OUT ? "run_timeout" : "run_failed",
+            readMessage(this.#memoryOf(slot).message),
+          );
     this.#handlers.onPublished(slot, error);
     if (!this.#left) {
       release(this.#control, this.#shape, this.#number, slot);

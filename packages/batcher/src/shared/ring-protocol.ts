@@ -55,6 +55,7 @@ export const CELL_WORDS = 16;
 
 export const STATUS_OK = 0;
 export const STATUS_FAILED = 1;
+export const STATUS_TIMED_OUT = 2;
 
 /** What `reserve` gives instead of a place when every slot is taken. */
 export const FULL = -1;
