@@ -6,8 +6,6 @@ import type { FromFrontend, FrontendThreadData, ToFrontend } from "./frontend-pr
 import type { HealthState } from "./health-state.ts";
 import type { ModelHost } from "./model-host.ts";
 import type { RingDevice } from "./ring-device.ts";
-import { MAX_PRODUCERS } from "./scoring-ring.ts";
-import { ServerError } from "./server-error.ts";
 import type { ResolvedOptions } from "./server-options.ts";
 
 // The file that stands beside this one, in the form this one is in: source or built.
@@ -24,8 +22,6 @@ export interface FrontendThreadsOptions {
   readonly health: HealthState;
   readonly logger: Logger;
   readonly timesStages: boolean;
-  /** No frontend can be replaced any more. */
-  readonly onFatal: (error: Error) => void;
 }
 
 /** One frontend: its cells and count of unknown ids stay when its thread is replaced. */
@@ -54,7 +50,6 @@ export class FrontendThreads {
   readonly #seats: readonly Seat[];
   #port = 0;
   #served: Served | undefined;
-  #joined = 0;
   #isDraining = false;
   #isClosed = false;
   readonly #waiting = new Set<() => void>();
@@ -212,12 +207,8 @@ export class FrontendThreads {
     }
     this.#changed();
     if (this.#isDraining || this.#served === undefined) return;
-    const { logger, onFatal } = this.#options;
+    const { logger } = this.#options;
     logger.error({ err: failure, frontend: seat.index, exitCode }, "a frontend has ended; it is replaced");
-    if (this.#joined >= MAX_PRODUCERS) {
-      onFatal(new ServerError("internal", `frontends ended ${this.#joined} times; the last could not be replaced`));
-      return;
-    }
     const isQuick = performance.now() - seat.readyAtMs < RESTART_DELAY_MS;
     setTimeout(() => void this.#replace(seat), isQuick ? RESTART_DELAY_MS : 0);
   }
@@ -237,7 +228,6 @@ export class FrontendThreads {
   async #giveModel(seat: Seat): Promise<void> {
     const { host, device } = this.#served as Served;
     const { bundle, limits, buckets, store } = host;
-    this.#joined++;
     post(seat, {
       type: "model",
       info: {

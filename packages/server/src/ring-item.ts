@@ -13,6 +13,8 @@ export class RingItem {
   row = 0;
   /** A copy to gather from when there is room; there iff it waits. */
   request: ScoringRequest | undefined = undefined;
+  /** Of one that waits, on this thread's clock. */
+  deadlineAtMs: number = Infinity;
   timer: WheelTimer<RingItem> | undefined = undefined;
   unlisten: (() => void) | undefined = undefined;
   /** When it was gathered, milliseconds since the epoch; 0 if nobody wants to know. */

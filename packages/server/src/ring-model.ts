@@ -123,7 +123,7 @@ export class RingModel implements ScoringModel {
     const waiting = this.#waitingExamples();
     if (waiting + batch > this.#waitingLimit.maxExamples) {
       this.#count(RING_CELL.refused, 1);
-      sink.failed(this.#waitingLimit.overloaded(waiting, RETRY_AFTER_MS));
+      sink.failed(this.#waitingLimit.overloaded(waiting, this.#port.retryAfterMs(waiting)));
       return;
     }
     if (batch > this.#port.maxBatchSize) this.#scoreParts(request, sink);
@@ -170,16 +170,17 @@ export class RingModel implements ScoringModel {
   /** Puts an item into the ring, or among those that wait. Throws if an id is no row of its table. */
   #add(item: RingItem, request: ScoringRequest): void {
     const { sink } = item;
+    const { deadlineMs } = sink;
     // Never past those that wait: first come, first served.
-    if (this.#waiting.length > 0 || !this.#place(item, request)) {
+    if (this.#waiting.length > 0 || !this.#place(item, request, deadlineMs)) {
       this.#checkIds(request);
       item.request = copyRequest(request);
+      if (deadlineMs !== undefined) item.deadlineAtMs = performance.now() + deadlineMs;
       this.#waiting.push(item);
       this.#count(RING_CELL.unanswered, item.size);
       this.#countWaiting(item, 1);
       this.#port.awaitRoom();
     }
-    const { deadlineMs } = sink;
     if (deadlineMs !== undefined) item.timer = this.#deadlines.add(item, deadlineMs);
     const onAbort = (): void => this.#cancel(item);
     sink.addEventListener("abort", onAbort);
@@ -187,10 +188,10 @@ export class RingModel implements ScoringModel {
   }
 
   /** Gathers into the open batch; false if the ring is full. */
-  #place(item: RingItem, request: ScoringRequest): boolean {
+  #place(item: RingItem, request: ScoringRequest, deadlineMs: number | undefined): boolean {
     const { size } = item;
     const port = this.#port;
-    const place = port.reserve(size);
+    const place = port.reserve(size, deadlineMs);
     if (place === FULL) return false;
     const slot = port.slotOf(place);
     const row = port.rowOf(place);
@@ -228,8 +229,9 @@ export class RingModel implements ScoringModel {
     let placed = 0;
     for (const item of waiting) {
       if (item.state === "waiting") {
-        const { request } = item;
-        if (!this.#place(item, request as ScoringRequest)) break;
+        const { request, deadlineAtMs } = item;
+        const deadlineMs = deadlineAtMs < Infinity ? Math.max(0, deadlineAtMs - performance.now()) : undefined;
+        if (!this.#place(item, request as ScoringRequest, deadlineMs)) break;
         this.#countWaiting(item, -1);
       }
       placed++;
@@ -336,9 +338,6 @@ export class RingModel implements ScoringModel {
     this.#count(RING_CELL.waitingExamples, sign * size);
   }
 }
-
-/** When a caller whom there was no room for may try again, milliseconds: some batches later. */
-const RETRY_AFTER_MS = 10;
 
 function cancelled(sink: ScoreSink): unknown {
   const { reason } = sink;

@@ -17,8 +17,8 @@ export type ScoringRing = SharedRing<ScoringSchema>;
 const RING_SLOTS = 4;
 /** Requests that run alone, in the ring at one time. Only what their rows reach of its memory is ever touched. */
 const RING_SLOTS_ALONE = 16;
-/** Frontends that may ever join: those that end keep their number. */
-export const MAX_PRODUCERS = 31;
+/** Frontends at a time, and those that have ended while a batch has not. */
+const MAX_PRODUCERS = 31;
 
 export interface ScoringRingOptions {
   readonly denseFeatures: number;
