@@ -27,7 +27,7 @@ export class RingDevice {
   constructor(host: ModelHost, load: RingDeviceOptions) {
     const { bundle, limits, buckets } = host;
     const { spec } = bundle;
-    const { batching, batchTimeoutMicros } = load.options;
+    const { batching, batchTimeoutMicros, maxInFlightBatches = host.device.maxInFlight } = load.options;
     this.#host = host;
     this.#load = load;
     this.ring = createScoringRing({
@@ -36,11 +36,13 @@ export class RingDevice {
       maxBatchSize: limits.maxBatchSize,
       largestBucket: buckets.at(-1) as number,
       itemsAlone: batching === "off",
+      maxInFlightBatches,
     });
     this.running = new RunningBatches(this.ring.slots);
     this.#consumer = new RingConsumer(this.ring, {
       policy: batching,
       batchTimeoutMicros,
+      maxInFlightBatches,
       allowedBatchSizes: buckets,
       hooks: {
         onBatchEnd: ({ items, size, paddedSize, flushReason, oldestWaitMs }, runMs, error) => {
@@ -73,14 +75,8 @@ export class RingDevice {
 
   /** The counts of batches; those of requests are the frontends'. */
   stats(): Pick<BatcherStats, "batches" | "failedBatches" | "batchedSize" | "paddedSize" | "inFlightBatches"> {
-    const { batches, failedBatches, batchedSize, paddedSize } = this.#consumer.stats();
-    return {
-      batches,
-      failedBatches,
-      batchedSize,
-      paddedSize,
-      inFlightBatches: this.running.examples > 0 ? 1 : 0,
-    };
+    const { batches, failedBatches, batchedSize, paddedSize, inFlightBatches } = this.#consumer.stats();
+    return { batches, failedBatches, batchedSize, paddedSize, inFlightBatches };
   }
 
   async #run({ slot, size, inputs, outputs }: RingBatch<ScoringSchema>): Promise<void> {

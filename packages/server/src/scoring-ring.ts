@@ -13,10 +13,10 @@ interface Float32Field extends FieldSpec {
 
 export type ScoringRing = SharedRing<ScoringSchema>;
 
-/** One batch runs, one is read, and two can be filled. */
-const RING_SLOTS = 4;
-/** Requests that run alone, in the ring at one time. Only what their rows reach of its memory is ever touched. */
-const RING_SLOTS_ALONE = 16;
+/** Beside those that run one batch is read, and two can be filled. */
+const FREE_SLOTS = 3;
+/** As `FREE_SLOTS`, of requests that run alone. Only what their rows reach of the ring's memory is ever touched. */
+const FREE_SLOTS_ALONE = 15;
 /** Frontends at a time, and those that have ended while a batch has not. */
 const MAX_PRODUCERS = 31;
 
@@ -29,10 +29,12 @@ export interface ScoringRingOptions {
   readonly largestBucket: number;
   /** Whether each request is a batch of its own. */
   readonly itemsAlone: boolean;
+  readonly maxInFlightBatches: number;
 }
 
 export function createScoringRing(options: ScoringRingOptions): ScoringRing {
-  const { denseFeatures, pooledWidth, maxBatchSize, largestBucket, itemsAlone } = options;
+  const { denseFeatures, pooledWidth, maxBatchSize, largestBucket, itemsAlone, maxInFlightBatches } = options;
+  const leastSlots = maxInFlightBatches + (itemsAlone ? FREE_SLOTS_ALONE : FREE_SLOTS);
   return createSharedRing({
     schema: {
       inputs: {
@@ -44,7 +46,7 @@ export function createScoringRing(options: ScoringRingOptions): ScoringRing {
     maxBatchSize,
     paddingRows: largestBucket - maxBatchSize,
     itemsAlone,
-    slots: itemsAlone ? RING_SLOTS_ALONE : RING_SLOTS,
+    slots: 2 ** Math.ceil(Math.log2(leastSlots)),
     maxProducers: MAX_PRODUCERS,
   });
 }

@@ -87,7 +87,7 @@ export interface ServerOptions {
   readonly batchTimeoutMicros?: number | undefined;
   /**
    * Batches gathered or run at one time. Default: what the device works on at one time, which is mostly 1; what comes
-   * meanwhile makes the next, larger batch. Several frontends run one at a time.
+   * meanwhile makes the next, larger batch.
    */
   readonly maxInFlightBatches?: number | undefined;
   /** Most examples that may wait; beyond it, RESOURCE_EXHAUSTED. Default 4 × the larger of `maxBatchSize` and `maxExamplesPerRequest`. */

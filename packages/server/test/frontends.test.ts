@@ -2,6 +2,7 @@ import type { Worker } from "node:worker_threads";
 import { createClient } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { pino } from "pino";
+import type { NamedTensors } from "@dlrm/accelerator";
 import { Health, PredictionService, ServingStatus } from "@dlrm/proto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { exampleRequest, inputsOf } from "./example-requests.ts";
@@ -148,6 +149,63 @@ describe("two frontends", () => {
     );
     expect(await metric(server.adminPort, 'dlrm_batches_total{reason="full"}')).toBe(requests.length);
     expect(await metric(server.adminPort, "dlrm_batched_examples_total")).toBe(examples);
+  });
+
+  test("have as many batches run at a time as the device works on, and answer each when it ends", async () => {
+    const device = new HeldDevice();
+    const begun: (() => void)[] = [];
+    let onBegin = (): void => {};
+    const beginnings = async (count: number): Promise<void> => {
+      while (begun.length < count) await new Promise<void>((resolve) => (onBegin = resolve));
+    };
+    await using server = await startTestServer(bundle, {
+      frontends: 2,
+      adminPort: 0,
+      maxBatchSize: 4,
+      device: async (context) =>
+        new Proxy(await device.open(context), {
+          get: (target, name) => {
+            if (name === "maxInFlight") return 2;
+            if (name !== "execute") {
+              const value: unknown = Reflect.get(target, name, target);
+              return typeof value === "function" ? (value.bind(target) as unknown) : value;
+            }
+            return async (bucket: number, { dense }: NamedTensors, { scores }: NamedTensors) => {
+              await new Promise<void>((resolve) => {
+                begun.push(resolve);
+                onBegin();
+              });
+              for (let row = 0; row < bucket; row++) scores![row] = dense![3 * row]!;
+            };
+          },
+        }),
+    });
+    const requests = [1, 2, 3].map((seed) => exampleRequest(seed, 4));
+    const answers: Promise<number[]>[] = [];
+    const send = (index: number): void => {
+      const inputs = inputsOf(requests[index]!);
+      answers.push(
+        grpcClient(server.port)
+          .predict({ inputs })
+          .then(({ outputs }) => [...new Float32Array(outputs["scores"]!.data.slice().buffer)]),
+      );
+    };
+    const expected = (index: number): number[] => [0, 1, 2, 3].map((row) => requests[index]!.dense[3 * row]!);
+    send(0);
+    await beginnings(1);
+    send(1);
+    await beginnings(2);
+    send(2);
+    await untilMetric(server.adminPort, "dlrm_queued_examples 4");
+    expect(await metric(server.adminPort, "dlrm_in_flight_batches")).toBe(2);
+    begun[1]!();
+    expect(await answers[1]).toEqual(expected(1));
+    await beginnings(3);
+    begun[2]!();
+    expect(await answers[2]).toEqual(expected(2));
+    expect(await metric(server.adminPort, "dlrm_in_flight_batches")).toBe(1);
+    begun[0]!();
+    expect(await answers[0]).toEqual(expected(0));
   });
 
   test("an id that is no row, and more than may wait, are refused as by one frontend", async () => {
