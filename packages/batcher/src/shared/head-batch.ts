@@ -1,5 +1,5 @@
-import type { Counters } from "../batcher-stats.ts";
 import type { FlushPolicy } from "../flush-policy.ts";
+import type { ConsumerStats } from "./consumer-stats.ts";
 import type { RingSchema, SlotMemory } from "./ring-memory.ts";
 
 /**
@@ -39,13 +39,13 @@ export class HeadBatch<Schema extends RingSchema> {
   }
 
   /** Takes the items out of a complete batch of so many reserved rows. Returns the last one's size. */
-  take({ sizes, arrivals }: SlotMemory<Schema>, rows: number, nowMs: number, counters: Counters): number {
+  take({ sizes, arrivals }: SlotMemory<Schema>, rows: number, nowMs: number, stats: ConsumerStats<Schema>): number {
     let size = 0;
     for (let row = 0; row < rows;) {
       size = Atomics.exchange(sizes, row, 0);
       if (size > 0) {
         const arrivedMs = arrivals[row] as number;
-        counters.delayed(Math.max(0, nowMs - arrivedMs), 1);
+        stats.delayed(Math.max(0, nowMs - arrivedMs));
         if (row >= this.#rows) {
           this.#policy.arrived(arrivedMs, 1, size);
           this.items += 1;

@@ -1,8 +1,8 @@
 export { BatcherError } from "../batcher-error.ts";
 export type { BatcherErrorCode } from "../batcher-error.ts";
 export type { RingConsumerOptions } from "./consumer-options.ts";
+export type { RingConsumerStats } from "./consumer-stats.ts";
 export { RingConsumer } from "./ring-consumer.ts";
-export type { RingConsumerStats } from "./ring-consumer.ts";
 export { buryConsumer, buryProducer, closeRing, drainRing } from "./ring-control.ts";
 export { createSharedRing } from "./ring-memory.ts";
 export type { FieldSpec, FieldType, RingSchema, SharedRing, SharedRingOptions, SlotViews } from "./ring-memory.ts";

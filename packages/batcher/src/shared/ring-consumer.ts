@@ -1,21 +1,21 @@
 import { BatchSizes } from "../batch-sizes.ts";
 import { BatcherError } from "../batcher-error.ts";
-import type { BatchInfo } from "../batcher-hooks.ts";
-import { Counters } from "../batcher-stats.ts";
 import { systemClock } from "../clock.ts";
 import { CostModel } from "../cost-model.ts";
 import type { FlushPolicy, FlushReason } from "../flush-policy.ts";
 import { AdaptiveSpin } from "./adaptive-spin.ts";
 import type { RingConsumerOptions } from "./consumer-options.ts";
 import { checkSizes, makeRingPolicy, runLimits } from "./consumer-options.ts";
+import type { RingConsumerStats } from "./consumer-stats.ts";
+import { ConsumerStats } from "./consumer-stats.ts";
 import type { RowsWait } from "./consumer-wait.ts";
 import { ConsumerWait, UNTIL_ANY } from "./consumer-wait.ts";
 import { HeadBatch } from "./head-batch.ts";
 import { KeepAlive } from "./keep-alive.ts";
 import { freeBuried, hasBuried, mayHaveBuried } from "./producer-numbers.ts";
 import { RingHints } from "./ring-hints.ts";
-import type { RingSchema, SharedRing, SlotMemory } from "./ring-memory.ts";
-import { mapControl, mapMemories, shapeOf, sharedNowMs, writeMessage } from "./ring-memory.ts";
+import type { RingSchema, SharedRing } from "./ring-memory.ts";
+import { mapControl, shapeOf, sharedNowMs } from "./ring-memory.ts";
 import type { RingShape } from "./ring-protocol.ts";
 import {
   ABANDONED,
@@ -25,43 +25,23 @@ import {
   isClosed,
   LIFECYCLE,
   MAX_ROWS,
-  publish,
   raiseLifecycle,
-  release,
   rowsOf,
   slotAt,
   STATUS_FAILED,
   STATUS_OK,
   STATUS_TIMED_OUT,
-  takeParticipants,
   wakeConsumer,
   wordAt,
 } from "./ring-protocol.ts";
-import type { RingBatch } from "./slot-batch.ts";
-import { SlotBatch } from "./slot-batch.ts";
-
-export interface RingConsumerStats {
-  readonly batches: Readonly<Record<FlushReason, number>>;
-  readonly failedBatches: number;
-  /** Batches that were not run, as all their callers had left. */
-  readonly abandonedBatches: number;
-  readonly batchedItems: number;
-  readonly batchedSize: number;
-  readonly paddedSize: number;
-  readonly hookErrors: number;
-  readonly queueDelay: { readonly counts: readonly number[]; readonly sumMs: number };
-  readonly inFlightBatches: number;
-  readonly cost: { readonly fixedMicros: number; readonly perSizeMicros: number } | undefined;
-}
+import type { RingBatch, SlotBatch } from "./slot-batch.ts";
+import { SlotBatches } from "./slot-batches.ts";
 
 /** A run is expected to take this much of what was learnt when a deadline is near, as by `Batcher`. */
 const DEADLINE_MARGIN = 1.25;
 
 /** What there is to do: a batch to run, a wait, for more rows or for a run to end, or nothing any more. */
 type Next<Schema extends RingSchema> = SlotBatch<Schema> | RowsWait | "runs" | "end";
-
-/** Takes part as a reader, in place of a producer, in batches whose runs hold their slots. */
-const HOLDER = 31;
 
 /**
  * The one thread of a ring that runs its batches: they begin in the order in which they were opened, up to
@@ -75,34 +55,24 @@ export class RingConsumer<Schema extends RingSchema> {
   readonly #control: Int32Array<SharedArrayBuffer>;
   readonly #numbers: Int32Array;
   readonly #hints: RingHints;
-  /** Which of `#memory` each slot has. */
-  readonly #memories: Int32Array;
-  readonly #memory: readonly SlotMemory<Schema>[];
-  /** Memories that no slot has. */
-  readonly #spares: number[];
-  readonly #batches: SlotBatch<Schema>[];
+  readonly #batches: SlotBatches<Schema>;
   readonly #sizes: BatchSizes;
   readonly #cost = new CostModel();
   readonly #policy: FlushPolicy;
-  readonly #hooks: NonNullable<RingConsumerOptions["hooks"]>;
-  readonly #counters = new Counters();
+  readonly #stats: ConsumerStats<Schema>;
   readonly #keepAlive = new KeepAlive();
   readonly #wait: ConsumerWait;
   readonly #maxInFlight: number;
   readonly #runTimeoutMs: number;
-  #inFlight = 0;
   /** While `serve` waits for the end of a run. */
   #onRunEnd: (() => void) | undefined;
-  #abandonedBatches = 0;
-  #batchedItems = 0;
   /** Sequence of the batch to run next, and what is known of it. */
   #head = 0;
   readonly #headBatch: HeadBatch<Schema>;
   #roomSinceMs = sharedNowMs();
-  #batchCount = 0;
 
   constructor(ring: SharedRing<Schema>, options: RingConsumerOptions = {}) {
-    const { control, numbers, memories, hints } = mapControl(ring);
+    const { control, numbers, hints } = mapControl(ring);
     const { maxInFlightBatches, runTimeoutMs } = runLimits(options, ring);
     this.#shape = shapeOf(ring);
     this.#itemsAlone = ring.itemsAlone;
@@ -111,17 +81,14 @@ export class RingConsumer<Schema extends RingSchema> {
     this.#hints = new RingHints(hints);
     this.#maxInFlight = maxInFlightBatches;
     this.#runTimeoutMs = runTimeoutMs;
-    this.#memories = memories;
-    this.#memory = mapMemories(ring);
-    this.#spares = this.#memory.map((_, memory) => memory).slice(ring.slots);
-    this.#hooks = options.hooks ?? {};
+    this.#batches = new SlotBatches(ring);
+    this.#stats = new ConsumerStats(this.#cost, options.hooks);
     checkSizes(options.allowedBatchSizes, ring);
     this.#sizes = new BatchSizes(options.allowedBatchSizes);
     this.#policy = makeRingPolicy(options, ring, this.#cost, this.#sizes);
     this.#headBatch = new HeadBatch(this.#policy, ring.itemsAlone);
     const spin = new AdaptiveSpin(options.spinMicros);
     this.#wait = new ConsumerWait(control, this.#shape, this.#hints, spin, (wait) => this.#isCalled(wait));
-    this.#batches = Array.from({ length: ring.slots }, (_, slot) => this.#batchIn(slot, slot));
   }
 
   /** Runs batches until the ring is drained or closed. What `run` throws fails its batch only. */
@@ -153,7 +120,7 @@ export class RingConsumer<Schema extends RingSchema> {
           this.#finish(next, error);
         }
       }
-      while (this.#inFlight > 0) {
+      while (this.#stats.inFlightBatches > 0) {
         await this.#runEnds();
       }
     } finally {
@@ -189,21 +156,7 @@ export class RingConsumer<Schema extends RingSchema> {
   }
 
   stats(): RingConsumerStats {
-    const { batches, failedBatches, batchedSize, paddedSize, hookErrors, delayCounts, delaySumMs } = this.#counters;
-    return {
-      batches: { ...batches },
-      failedBatches,
-      abandonedBatches: this.#abandonedBatches,
-      batchedItems: this.#batchedItems,
-      batchedSize,
-      paddedSize,
-      hookErrors,
-      queueDelay: { counts: [...delayCounts], sumMs: delaySumMs },
-      inFlightBatches: this.#inFlight,
-      cost: this.#cost.known
-        ? { fixedMicros: this.#cost.fixedMs * 1000, perSizeMicros: this.#cost.perSizeMs * 1000 }
-        : undefined,
-    };
+    return this.#stats.snapshot();
   }
 
   #next(): Next<Schema> {
@@ -214,7 +167,7 @@ export class RingConsumer<Schema extends RingSchema> {
     if (lifecycle >= CLOSED) {
       return "end";
     }
-    if (this.#inFlight >= this.#maxInFlight) {
+    if (this.#stats.inFlightBatches >= this.#maxInFlight) {
       return "runs";
     }
     const slot = this.#headSlot();
@@ -224,7 +177,7 @@ export class RingConsumer<Schema extends RingSchema> {
       return this.#take(slot, "full");
     }
     if (rows === 0) {
-      if (lifecycle === DRAINING && this.#inFlight > 0) {
+      if (lifecycle === DRAINING && this.#stats.inFlightBatches > 0) {
         return "runs";
       }
       if (lifecycle === DRAINING) {
@@ -241,7 +194,7 @@ export class RingConsumer<Schema extends RingSchema> {
 
   #decide(slot: number, rows: number): Next<Schema> {
     const head = this.#headBatch;
-    head.look(this.#memoryOf(slot), rows);
+    head.look(this.#batches.memoryOf(slot), rows);
     const nowMs = sharedNowMs();
     const items = Math.max(1, head.items);
     const decision = this.#policy.decide({
@@ -270,7 +223,7 @@ export class RingConsumer<Schema extends RingSchema> {
   }
 
   #take(slot: number, reason: FlushReason): SlotBatch<Schema> {
-    const batch = this.#batches[slot] as SlotBatch<Schema>;
+    const batch = this.#batches.of(slot);
     batch.begin(this.#head, close(this.#control, this.#shape, this.#head), reason);
     return batch;
   }
@@ -280,7 +233,7 @@ export class RingConsumer<Schema extends RingSchema> {
     const nowMs = sharedNowMs();
     const { slot, reserved } = batch;
     const head = this.#headBatch;
-    const lastSize = head.take(this.#memoryOf(slot), reserved, nowMs, this.#counters);
+    const lastSize = head.take(this.#batches.memoryOf(slot), reserved, nowMs, this.#stats);
     batch.items = head.items;
     batch.size = this.#itemsAlone ? lastSize : reserved;
     batch.paddedSize = this.#sizes.atLeast(batch.size);
@@ -289,20 +242,11 @@ export class RingConsumer<Schema extends RingSchema> {
     this.#head = (this.#head + 1) | 0;
     const abandoned = Atomics.load(this.#control, slotAt(this.#shape, slot) + ABANDONED);
     if (batch.size === 0 || abandoned >= reserved) {
-      this.#abandonedBatches += 1;
-      this.#publish(batch, STATUS_OK);
+      this.#stats.abandoned();
+      this.#batches.publish(batch, STATUS_OK);
       return false;
     }
-    this.#inFlight += 1;
-    this.#batchCount += 1;
-    batch.id = this.#batchCount;
-    this.#batchedItems += batch.items;
-    this.#counters.batches[batch.flushReason] += 1;
-    this.#counters.batchedSize += batch.size;
-    this.#counters.paddedSize += batch.paddedSize;
-    if (this.#hooks.onBatchStart !== undefined) {
-      this.#hook(() => this.#hooks.onBatchStart?.(this.#info(batch)));
-    }
+    this.#stats.started(batch);
     return true;
   }
 
@@ -320,31 +264,19 @@ export class RingConsumer<Schema extends RingSchema> {
     if (timer !== undefined) {
       systemClock.cancel(timer);
     }
-    if (!batch.isGivenUp) {
+    if (batch.isGivenUp) {
+      this.#batches.runEnded(batch);
+    } else {
       this.#finish(batch, error);
       this.#runEnded();
-    } else if (batch.holdsSlot) {
-      batch.holdsSlot = false;
-      release(this.#control, this.#shape, HOLDER, batch.slot);
-    } else {
-      this.#spares.push(batch.memory);
     }
   }
 
-  /** Fails a batch whose run takes too long. The run may still write: its memory is used again only when it has ended. */
+  /** Fails a batch whose run takes too long, and lets that run go on. */
   #giveUp(batch: SlotBatch<Schema>): void {
-    const { slot } = batch;
     const message = `the run of the batch took longer than runTimeoutMs, ${this.#runTimeoutMs}`;
     const error = new BatcherError("run_timeout", message);
-    batch.isGivenUp = true;
-    const spare = this.#spares.pop();
-    if (spare === undefined) {
-      batch.holdsSlot = true;
-    } else {
-      // Before it is published: who reads why it failed, and who has the slot next, does so in the new one.
-      Atomics.store(this.#memories, slot, spare);
-      this.#batches[slot] = this.#batchIn(slot, spare);
-    }
+    this.#batches.giveUp(batch);
     this.#finish(batch, error);
     batch.abort(error);
     this.#runEnded();
@@ -356,28 +288,15 @@ export class RingConsumer<Schema extends RingSchema> {
     if (error === undefined) {
       this.#cost.observe(batch.paddedSize, runMs);
       this.#hints.tellCost(this.#cost.fixedMs / this.#maxInFlight, this.#cost.perSizeMs / this.#maxInFlight);
-    } else {
-      this.#counters.failedBatches += 1;
-      writeMessage(this.#memoryOf(batch.slot).message, error.message);
     }
     this.#wait.ran(runMs);
-    if (this.#inFlight >= this.#maxInFlight) {
+    if (this.#stats.inFlightBatches >= this.#maxInFlight) {
       this.#roomSinceMs = nowMs;
     }
     this.#policy.answered(nowMs, batch.items);
-    if (this.#hooks.onBatchEnd !== undefined) {
-      this.#hook(() => this.#hooks.onBatchEnd?.(this.#info(batch), runMs, error));
-    }
-    this.#inFlight -= 1;
-    this.#publish(
-      batch,
-      error === undefined ? STATUS_OK : error.code === "run_timeout" ? STATUS_TIMED_OUT : STATUS_FAILED,
-    );
-  }
-
-  #publish({ slot, sequence, holdsSlot }: SlotBatch<Schema>, status: number): void {
-    const participants = takeParticipants(this.#control, this.#shape, slot);
-    publish(this.#control, this.#shape, sequence, holdsSlot ? participants | (1 << HOLDER) : participants, status);
+    this.#stats.ended(batch, runMs, error);
+    const failed = error?.code === "run_timeout" ? STATUS_TIMED_OUT : STATUS_FAILED;
+    this.#batches.publish(batch, error === undefined ? STATUS_OK : failed, error?.message);
   }
 
   /** Until a run that is in flight is over. */
@@ -403,43 +322,12 @@ export class RingConsumer<Schema extends RingSchema> {
       return false;
     }
     const rows = rowsOf(wordAt(this.#control, this.#shape, this.#head));
-    this.#headBatch.look(this.#memoryOf(this.#headSlot()), rows);
+    this.#headBatch.look(this.#batches.memoryOf(this.#headSlot()), rows);
     return this.#headBatch.earliestDeadlineMs < wakesBeforeMs;
   }
 
   #headSlot(): number {
     return (this.#head >>> 0) % this.#shape.slots;
-  }
-
-  #memoryOf(slot: number): SlotMemory<Schema> {
-    return this.#memory[this.#memories[slot] as number] as SlotMemory<Schema>;
-  }
-
-  #batchIn(slot: number, memory: number): SlotBatch<Schema> {
-    return new SlotBatch((this.#memory[memory] as SlotMemory<Schema>).views, slot, memory);
-  }
-
-  #info({ id, items, size, paddedSize, flushReason, startedMs, memory }: SlotBatch<Schema>): BatchInfo {
-    return {
-      id,
-      items,
-      size,
-      paddedSize,
-      flushReason,
-      startedAtMs: startedMs,
-      oldestWaitMs: startedMs - ((this.#memory[memory] as SlotMemory<Schema>).arrivals[0] as number),
-      expectedRunMs: this.#cost.known ? this.#cost.runMs(paddedSize) : undefined,
-      inFlightBatches: this.#inFlight,
-      queuedItems: 0,
-    };
-  }
-
-  #hook(call: () => void): void {
-    try {
-      call();
-    } catch {
-      this.#counters.hookErrors += 1;
-    }
   }
 }
 

@@ -1,5 +1,5 @@
 import type { FlushReason } from "../flush-policy.ts";
-import type { RingSchema, SlotViews } from "./ring-memory.ts";
+import type { RingSchema, SlotMemory, SlotViews } from "./ring-memory.ts";
 
 /** A batch of the ring, about to run. The object is used again for the slot's next batch. */
 export interface RingBatch<Schema extends RingSchema> extends SlotViews<Schema> {
@@ -36,13 +36,20 @@ export class SlotBatch<Schema extends RingSchema> implements RingBatch<Schema> {
   isGivenUp = false;
   /** With `isGivenUp`: there was no other memory for the slot, which waits for the end of the run. */
   holdsSlot = false;
+  readonly #arrivals: Float64Array;
   #controller: AbortController | undefined;
 
-  constructor({ inputs, outputs }: SlotViews<Schema>, slot: number, memory: number) {
-    this.inputs = inputs;
-    this.outputs = outputs;
+  constructor({ views, arrivals }: SlotMemory<Schema>, slot: number, memory: number) {
+    this.inputs = views.inputs;
+    this.outputs = views.outputs;
+    this.#arrivals = arrivals;
     this.slot = slot;
     this.memory = memory;
+  }
+
+  /** When its first item came, milliseconds since the epoch. */
+  get firstArrivalMs(): number {
+    return this.#arrivals[0] as number;
   }
 
   /** Made when it is first asked for. */
