@@ -3,6 +3,7 @@ import type { Output } from "./output.ts";
 import type { PeerBudget } from "./peer-budget.ts";
 import { ErrorCode, LARGEST_WINDOW_BYTES } from "./protocol.ts";
 import { RecentResets } from "./recent-resets.ts";
+import { StreamMap } from "./stream-map.ts";
 import type { Http2Stream } from "./stream.ts";
 
 /** What the table asks of its connection. */
@@ -20,7 +21,7 @@ export class StreamTable {
   private readonly owner: StreamTableOwner;
   private readonly output: Output;
   private readonly budget: PeerBudget;
-  private readonly streams = new Map<number, Http2Stream>();
+  private readonly streams = new StreamMap();
   private readonly resets = new RecentResets();
 
   constructor(owner: StreamTableOwner, output: Output, budget: PeerBudget) {
@@ -38,21 +39,21 @@ export class StreamTable {
   }
 
   add(stream: Http2Stream): void {
-    this.streams.set(stream.id, stream);
+    this.streams.add(stream);
   }
 
   forget(stream: Http2Stream): void {
-    this.streams.delete(stream.id);
+    this.streams.delete(stream);
   }
 
-  /** All of them as they are now, whatever becomes of them. */
+  /** All of them as they are now, whatever becomes of them, in the order in which they were opened. */
   all(): Http2Stream[] {
-    return [...this.streams.values()];
+    return this.streams.all().sort((a, b) => a.id - b.id);
   }
 
   /** The peer has changed the window that each stream starts with (RFC 9113, section 6.9.2). */
   changeSendWindows(bytes: number): void {
-    for (const stream of this.streams.values()) {
+    for (const stream of this.streams.all()) {
       stream.sendWindowBytes += bytes;
       if (stream.sendWindowBytes > LARGEST_WINDOW_BYTES)
         throw connectionError(ErrorCode.FLOW_CONTROL_ERROR, `the window of stream ${stream.id} is too large`);
