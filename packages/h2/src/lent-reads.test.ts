@@ -69,6 +69,33 @@ test.each<["whole" | "pieces", boolean]>([
   else expect(stillThere).toBe(20);
 });
 
+test("a whole body that is lent is where it was read, or put together, between its ends", async () => {
+  const texts: string[] = [];
+  const done = Promise.withResolvers<void>();
+  const handler: StreamHandler = {
+    body: "whole",
+    borrowsBody: true,
+    onBody: () => texts.push("onBody was called"),
+    onLentBody(_, bytes, start, end) {
+      texts.push(bytes.toString("latin1", start, end));
+      if (texts.length === 3) done.resolve();
+    },
+  };
+  const { port } = await serve({ onRequest: () => handler });
+  const socket = await dial(port);
+  socket.write(
+    Buffer.concat([
+      PREFACE,
+      settings(),
+      ...[headers(1, 0), data(1, END_STREAM, Buffer.from("in one piece"))],
+      ...[headers(3, 0), data(3, 0, Buffer.from("in ")), data(3, END_STREAM, Buffer.from("two pieces"))],
+      headers(5, END_STREAM),
+    ]),
+  );
+  await done.promise;
+  expect(texts).toEqual(["in one piece", "in two pieces", ""]);
+});
+
 test("what a read cuts off is kept, whatever the next one writes over it", () => {
   const bodies: string[] = [];
   const paths: (string | undefined)[] = [];

@@ -23,6 +23,11 @@ export interface StreamHandler {
   readonly borrowsBody?: boolean;
   /** The whole body. The buffer is the receiver's to keep, unless `borrowsBody`. */
   onBody?(stream: Http2Stream, body: Buffer, trailers: HeaderBlock | undefined): void;
+  /**
+   * With `borrowsBody` instead of `onBody`, where there is one: the whole body is `bytes[start, end)`. That saves a view of
+   * it, an object of 100 bytes.
+   */
+  onLentBody?(stream: Http2Stream, bytes: Buffer, start: number, end: number, trailers: HeaderBlock | undefined): void;
   /** Without it the stream is reset with ENHANCE_YOUR_CALM. */
   onBodyTooLarge?(stream: Http2Stream, atLeastBytes: number): void;
   /** A piece of the body. The buffer is the receiver's to keep, unless `borrowsBody`. */
@@ -36,6 +41,15 @@ export interface StreamHandler {
 }
 
 const EMPTY: Buffer = Buffer.alloc(0);
+
+/** What waits for window: pieces in order, then the end. */
+interface QueuedBody {
+  readonly pieces: Buffer[];
+  /** Of the pieces. */
+  bytes: number;
+  trailers: Buffer | undefined;
+  ends: boolean;
+}
 
 /**
  * One request and its response (RFC 9113, section 5). Valid until both sides have ended or it is reset; what is sent after
@@ -72,17 +86,15 @@ export class Http2Stream {
   /** @internal What is being handed on is the last that the peer sends. */
   remoteEnding = false;
   /** @internal */ isPaused = false;
+  /** The body so far, from `bodyStart` on: memory of its own, or the read that it came in whole. */
   private assembled: Buffer | undefined = undefined;
+  private bodyStart = 0;
   /** What the connection has been charged for `assembled`. */
   private bufferedBytes = 0;
   private tooLarge = false;
 
-  // What waits for window: pieces in order, then the end.
-  private queue: Buffer[] | undefined = undefined;
-  private queuedTrailers: Buffer | undefined = undefined;
-  private queuedBytes = 0;
-  private endQueued = false;
-  private wantsWritable = false;
+  /** There iff something waits for window. */
+  private queued: QueuedBody | undefined = undefined;
 
   constructor(
     connection: Http2Connection,
@@ -123,8 +135,8 @@ export class Http2Stream {
    * something is queued: wait for `onWritable` before sending more.
    */
   sendData(piece: Uint8Array, endStream = false): boolean {
-    if (this.localEnded || this.endQueued) return true;
-    if (this.queue === undefined) {
+    if (this.localEnded || this.queued?.ends === true) return true;
+    if (this.queued === undefined) {
       const sent = this.connection.writeData(this, piece, endStream);
       if (sent === piece.length) {
         if (endStream) this.endLocal();
@@ -134,26 +146,26 @@ export class Http2Stream {
         this.reset(ErrorCode.ENHANCE_YOUR_CALM);
         return true;
       }
-      this.queue = [];
-      this.enqueue(Buffer.copyBytesFrom(piece, sent));
+      this.queued = { pieces: [], bytes: 0, trailers: undefined, ends: endStream };
+      this.enqueue(this.queued, Buffer.copyBytesFrom(piece, sent));
       this.connection.sendWindow.wait(this);
     } else {
-      this.enqueue(Buffer.copyBytesFrom(piece));
+      this.queued.ends = endStream;
+      this.enqueue(this.queued, Buffer.copyBytesFrom(piece));
     }
-    if (endStream) this.endQueued = true;
-    this.wantsWritable = true;
     return false;
   }
 
   /** Sends an encoded trailer block after all data, which ends our side. */
   sendTrailers(block: Uint8Array): void {
-    if (this.localEnded || this.endQueued) return;
-    if (this.queue === undefined) {
+    const { queued } = this;
+    if (this.localEnded || queued?.ends === true) return;
+    if (queued === undefined) {
       this.connection.writeHeaders(this.id, block, true);
       this.endLocal();
     } else {
-      this.queuedTrailers = Buffer.copyBytesFrom(block);
-      this.endQueued = true;
+      queued.trailers = Buffer.copyBytesFrom(block);
+      queued.ends = true;
     }
   }
 
@@ -181,26 +193,26 @@ export class Http2Stream {
 
   /** @internal Sends what was queued, as far as the windows allow. */
   flushQueue(): void {
-    const { queue } = this;
-    if (queue === undefined) return;
-    for (let piece = queue[0]; piece !== undefined; piece = queue[0]) {
-      const isLast = queue.length === 1 && this.endQueued && this.queuedTrailers === undefined;
+    const { queued } = this;
+    if (queued === undefined) return;
+    const { pieces, trailers, ends } = queued;
+    for (let piece = pieces[0]; piece !== undefined; piece = pieces[0]) {
+      const isLast = pieces.length === 1 && ends && trailers === undefined;
       const sent = this.connection.writeData(this, piece, isLast);
-      this.queuedBytes -= sent;
+      queued.bytes -= sent;
       this.connection.addQueued(-sent);
       if (sent < piece.length) {
-        queue[0] = piece.subarray(sent);
+        pieces[0] = piece.subarray(sent);
         return;
       }
-      queue.shift();
+      pieces.shift();
     }
-    this.queue = undefined;
+    this.queued = undefined;
     this.connection.sendWindow.forget(this);
-    if (this.endQueued) {
-      if (this.queuedTrailers !== undefined) this.connection.writeHeaders(this.id, this.queuedTrailers, true);
+    if (ends) {
+      if (trailers !== undefined) this.connection.writeHeaders(this.id, trailers, true);
       this.endLocal();
-    } else if (this.wantsWritable) {
-      this.wantsWritable = false;
+    } else {
       this.handler.onWritable?.(this);
     }
   }
@@ -224,8 +236,9 @@ export class Http2Stream {
       return;
     }
     if (this.assembled === undefined && ends) {
-      // The usual case: the body is in one piece.
-      this.assembled = this.handedOver(chunk, start, end);
+      // The usual case: the body is in one piece, and handed on before anyone reads more.
+      this.assembled = chunk;
+      this.bodyStart = start;
       return;
     }
     this.append(chunk, start, end);
@@ -238,11 +251,17 @@ export class Http2Stream {
     if (handler.body === "pieces") {
       handler.onEnd?.(this, trailers);
     } else if (!this.tooLarge) {
-      const body = this.assembled;
-      const isAssembled = this.bufferedBytes > 0;
+      const { assembled = EMPTY, bodyStart } = this;
+      const isOwn = this.bufferedBytes > 0;
+      const end = bodyStart + this.receivedBytes;
+      const borrows = handler.borrowsBody === true;
       this.dropAssembled();
-      handler.onBody?.(this, body === undefined ? EMPTY : body.subarray(0, this.receivedBytes), trailers);
-      if (isAssembled && handler.borrowsBody === true) releaseBody(body as Buffer);
+      if (borrows && handler.onLentBody !== undefined) handler.onLentBody(this, assembled, bodyStart, end, trailers);
+      else {
+        const body = isOwn ? assembled.subarray(0, end) : this.handedOver(assembled, bodyStart, end);
+        handler.onBody?.(this, body, trailers);
+      }
+      if (isOwn && borrows) releaseBody(assembled);
     }
     if (this.localEnded) this.finish();
   }
@@ -273,14 +292,14 @@ export class Http2Stream {
 
   /** @internal The peer needs no more of what we send: whoever waits to send goes on, to nowhere. */
   discardRest(): void {
-    const waits = this.queue !== undefined && this.wantsWritable;
+    const waits = this.queued !== undefined;
     this.close();
     if (waits) this.handler.onWritable?.(this);
   }
 
-  private enqueue(piece: Buffer): void {
-    (this.queue as Buffer[]).push(piece);
-    this.queuedBytes += piece.length;
+  private enqueue(queued: QueuedBody, piece: Buffer): void {
+    queued.pieces.push(piece);
+    queued.bytes += piece.length;
     this.connection.addQueued(piece.length);
   }
 
@@ -348,10 +367,9 @@ export class Http2Stream {
   private finish(): void {
     if (this.closed) return;
     this.closed = true;
-    this.queue = undefined;
-    this.queuedTrailers = undefined;
-    if (this.queuedBytes > 0) this.connection.addQueued(-this.queuedBytes);
-    this.queuedBytes = 0;
+    const { queued } = this;
+    this.queued = undefined;
+    if (queued !== undefined) this.connection.addQueued(-queued.bytes);
     this.dropAssembled();
     this.releaseHeld();
     this.connection.forget(this);
