@@ -12,7 +12,7 @@ import { ConnectionKeeper } from "./connection-keeper.ts";
 import { encodeHeaderBlock } from "./hpack-encoder.ts";
 import { Http2ServerConnection } from "./server-connection.ts";
 import { createServer, type Http2ServerOptions, type Http2Server } from "./server.ts";
-import type { StreamHandler } from "./stream.ts";
+import type { Http2Stream, StreamHandler } from "./stream.ts";
 
 const ok = encodeHeaderBlock([[":status", "200"]]);
 const echo: StreamHandler = { body: "whole", onBody: (stream, body) => stream.respond(ok, body) };
@@ -238,6 +238,37 @@ test("a peer that never shakes hands is given up", async () => {
   const peer = net.connect(port, "127.0.0.1").resume();
   await once(peer, "close");
   expect(peer.bytesRead).toBe(0);
+});
+
+test("draining does not wait for a peer that has not shaken hands, and leaves one that has", async () => {
+  const { key, cert } = selfSigned();
+  const reached = Promise.withResolvers<Http2Stream>();
+  const { server, port } = await start({
+    tls: { key, cert },
+    onRequest: (stream) => {
+      reached.resolve(stream);
+      return { body: "whole" };
+    },
+  });
+  const connection = await connect({ host: "localhost", port, tls: { ca: cert } });
+  const answered = new Promise<string>((resolve) => {
+    connection.request(post, Buffer.from("x"), { body: "whole", onBody: (_, body) => resolve(body.toString()) });
+  });
+  const stream = await reached.promise;
+  const peer = net.connect(port, "127.0.0.1").resume();
+  const closed = once(peer, "close");
+  await once(peer, "connect");
+  // The server has accepted that peer when a later one has been served.
+  const later = await connect({ host: "localhost", port, tls: { ca: cert } });
+  await later.ping();
+  const drained = server.drain();
+  await closed;
+  expect(peer.bytesRead).toBe(0);
+  stream.respond(encodeHeaderBlock([[":status", "200"]]), Buffer.from("answered"));
+  expect(await answered).toBe("answered");
+  await drained;
+  expect(server.openConnections).toBe(0);
+  for (const each of [connection, later]) each.destroy();
 });
 
 test("a client connection can be told to give up connecting", async () => {

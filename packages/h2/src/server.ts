@@ -52,6 +52,8 @@ export class Http2Server {
   private readonly connections = new Set<Http2ServerConnection>();
   private readonly sockets = new Set<net.Socket>();
   private readonly unrecognised = new Map<net.Socket, number>();
+  /** Those that have not shaken hands yet (TLS), by the addresses of both ends: Node makes another socket of one that has. */
+  private readonly shakingHands = new Map<string, net.Socket>();
   private ticking: NodeJS.Timeout | undefined;
   private closed: Promise<void> | undefined;
   private onEmpty: (() => void) | undefined;
@@ -75,6 +77,7 @@ export class Http2Server {
           ...options.tls,
         } as tls.TlsOptions,
         (socket) => {
+          this.shakingHands.delete(addressesOf(socket));
           if (socket.alpnProtocol === "h2") this.accept(socket);
           else if (socket.alpnProtocol === "http/1.1") this.http1.emit("connection", socket);
           else this.recognise(socket);
@@ -86,7 +89,13 @@ export class Http2Server {
     }
     this.server.on("connection", (socket: net.Socket) => {
       this.sockets.add(socket);
-      socket.once("close", () => this.sockets.delete(socket));
+      const addresses = addressesOf(socket);
+      if (options.tls !== undefined) this.shakingHands.set(addresses, socket);
+      socket.once("close", () => {
+        this.sockets.delete(socket);
+        // Another connection may have the same addresses by now.
+        if (this.shakingHands.get(addresses) === socket) this.shakingHands.delete(addresses);
+      });
     });
     if (options.maxConnections !== undefined) this.server.maxConnections = options.maxConnections;
   }
@@ -115,7 +124,7 @@ export class Http2Server {
 
   /**
    * Takes no new connections, tells clients to open no more streams, and resolves when every stream and connection has
-   * ended by itself.
+   * ended by itself. Connections on which nothing has been asked for, not even by a TLS handshake that is complete, are ended.
    */
   drain(): Promise<void> {
     this.closed ??= this.untilClosed();
@@ -123,6 +132,7 @@ export class Http2Server {
     this.http1.close();
     this.http1.closeIdleConnections();
     for (const socket of this.unrecognised.keys()) socket.destroy();
+    for (const socket of this.shakingHands.values()) socket.destroy();
     return this.closed.finally(() => clearInterval(this.ticking));
   }
 
@@ -218,6 +228,11 @@ export function createServer(options: Http2ServerOptions): Http2Server {
 function refuseHttp1(_request: http.IncomingMessage, response: http.ServerResponse): void {
   response.writeHead(505, { "content-type": "text/plain", connection: "close" });
   response.end("this port speaks HTTP/2\n");
+}
+
+/** What no other open connection has; of one that is lost already nothing is known. */
+function addressesOf({ localAddress, localPort, remoteAddress, remotePort }: net.Socket): string {
+  return `${localAddress} ${localPort} ${remoteAddress} ${remotePort}`;
 }
 
 function throwUncaught(cause: unknown): void {
