@@ -7,7 +7,12 @@ import { BodyReader } from "./body-reader.ts";
 import { defaultCompressions } from "./compression.ts";
 import { codeFromReset } from "./reset-code.ts";
 
+/** As gRPC's servers have it. Connect's own default is 4 GiB: a small compressed message would take all memory there is. */
+const DEFAULT_READ_MAX_BYTES = 4 * 1024 * 1024;
+
 export interface ConnectHandlerOptions extends ConnectRouterOptions {
+  /** Largest message that is read, bytes, compressed and not: RESOURCE_EXHAUSTED beyond it. Defaults to 4 MiB. */
+  readonly readMaxBytes?: number;
   /**
    * Adds the services to a router, which is made with the rest of these options. It accepts requests compressed with gzip or
    * Brotli, and compresses answers for whoever accepts them, unless `acceptCompression` says otherwise.
@@ -15,7 +20,7 @@ export interface ConnectHandlerOptions extends ConnectRouterOptions {
   readonly routes?: (router: ConnectRouter) => void;
   /**
    * Handlers of a `createConnectRouter(…)` of your own, beside or instead of `routes`. They are as they were made: a router
-   * accepts no compression unless it is told to.
+   * accepts no compression, and reads messages of up to 4 GiB, unless it is told otherwise.
    */
   readonly handlers?: readonly UniversalHandler[];
   /** "http" (the default) or "https": what the requests' URLs say. */
@@ -35,7 +40,11 @@ interface Call {
 
 function handlersOf(options: ConnectHandlerOptions): UniversalHandler[] {
   const { routes, handlers = [], ...routerOptions } = options;
-  const router = createConnectRouter({ acceptCompression: [...defaultCompressions], ...routerOptions });
+  const router = createConnectRouter({
+    acceptCompression: [...defaultCompressions],
+    readMaxBytes: DEFAULT_READ_MAX_BYTES,
+    ...routerOptions,
+  });
   routes?.(router);
   return [...router.handlers, ...handlers];
 }

@@ -109,6 +109,18 @@ test("a request compressed with gzip is read by a handler that was told nothing 
   expect(encodings).toEqual(["gzip"]);
 });
 
+test.each(["grpc", "grpc-web", "connect"] as const)(
+  "%s: a small compressed message that would become a large one is refused without being told of a limit",
+  async (protocol) => {
+    const { port } = await serve();
+    const client = clientOf(port, protocol, { sendCompression: compressionGzip });
+    // The message has 5 bytes beside its text.
+    const value = "x".repeat(4 * 1024 * 1024);
+    expect((await client.unary({ value: value.slice(5) })).value.length).toBe(4 * 1024 * 1024 - 5);
+    await expect(client.unary({ value: value.slice(4) })).rejects.toMatchObject({ code: Code.ResourceExhausted });
+  },
+);
+
 test.each([compressionGzip, compressionBrotli])("$name is undone, within the limit", async (compression) => {
   const bytes = Buffer.alloc(1000, "ab");
   const compressed = await compression.compress(bytes);
