@@ -12,8 +12,9 @@ import { type Candidate, denseNetworkCandidates } from "./dense-network-devices.
 import type { DenseNetworkTask } from "./dense-network-task.ts";
 import { SeededRandom } from "./seeded-random.ts";
 
-/** Calls of a turn. */
-const CALLS = 4;
+/** A turn is at least so many calls, and goes on for as long where the network is small. */
+const MIN_CALLS = 4;
+const TURN_MICROS = 200_000;
 
 /**
  * Runs the same batches on every device in turn; a device that cannot be opened has a row that says why. PJRT's plugins
@@ -35,19 +36,21 @@ export async function compareDenseNetwork(
     const { scores, ...inputs } = await makeExamples(bundle, task);
     tell("devices take turns");
     const devices = attempts.map(({ opened }) => opened).filter(isOpen);
-    const compared = await compareDevices(devices, {
-      bucket: task.batch,
-      inputs,
-      expected: { scores },
-      rounds: task.rounds,
-      calls: CALLS,
-    });
+    const common = { bucket: task.batch, inputs, expected: { scores } };
+    const first = await compareDevices(devices, { ...common, rounds: 1, calls: 1 });
+    const calls = callsOfTurn(first.flatMap(({ micros }) => micros));
+    const compared = await compareDevices(devices, { ...common, rounds: task.rounds, calls });
     return attempts.map(({ candidate, opened }) =>
       denseNetworkRow(task, candidate, isOpen(opened) ? compared[devices.indexOf(opened)]! : opened),
     );
   } finally {
     for (const { opened } of attempts) if (isOpen(opened)) await opened.close();
   }
+}
+
+/** As many for each device as the slowest makes in the time of a turn. @param callMicros of the devices. */
+export function callsOfTurn(callMicros: readonly number[]): number {
+  return Math.max(MIN_CALLS, Math.ceil(TURN_MICROS / Math.max(1, ...callMicros)));
 }
 
 /** The device, or why there is none. */

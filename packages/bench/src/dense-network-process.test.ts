@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { exportBundle, presetSpec } from "@dlrm/model";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { denseNetworkRow } from "./compare-dense-network.ts";
+import { callsOfTurn, denseNetworkRow } from "./compare-dense-network.ts";
 import { type DenseNetworkRequest, measureDenseNetwork } from "./dense-network-process.ts";
 import type { DenseNetworkTask } from "./dense-network-task.ts";
 import { readMachine } from "./machine.ts";
@@ -140,6 +140,14 @@ describe("measureDenseNetwork", { timeout: 120_000 }, () => {
     });
     await expect(measuring).rejects.toMatchObject({ code: "interrupted", message: "stopped by SIGINT" });
   });
+});
+
+it.each([
+  [[50_000, 160_000], 4],
+  [[2000, 4300], 47],
+  [[], 200_000],
+])("with calls of %j µs a turn has %d", (callMicros, calls) => {
+  expect(callsOfTurn(callMicros)).toBe(calls);
 });
 
 describe("denseNetworkRow", () => {
