@@ -7,8 +7,8 @@ import { Counters } from "./batcher-stats.ts";
 import type { Clock, TimerHandle } from "./clock.ts";
 import { CostModel } from "./cost-model.ts";
 import { DeadlineTimer } from "./deadline-timer.ts";
-import type { EntryState, OnSettled, Resolve, Waiting } from "./entry.ts";
-import { Entry, failLater, failWith } from "./entry.ts";
+import type { EntryState, ItemOwner, OnSettled, Resolve, Waiting } from "./entry.ts";
+import { Entry, failLater, failWith, NO_PART, tell } from "./entry.ts";
 import type { Taken } from "./entry-queue.ts";
 import { EntryQueue } from "./entry-queue.ts";
 import type { FlushDecision, FlushPolicy, FlushReason } from "./flush-policy.ts";
@@ -18,7 +18,7 @@ import type { BatcherOptions, ResolvedOptions } from "./options.ts";
 import { resolveOptions } from "./options.ts";
 import { BatchView, RunningBatch } from "./running-batch.ts";
 import { SplitItem } from "./split-item.ts";
-import type { SubmitOptions } from "./submit-options.ts";
+import type { CancelSignal, SubmitOptions } from "./submit-options.ts";
 
 /** An item that `enqueue` took. */
 export interface Enqueued {
@@ -107,7 +107,7 @@ export class Batcher<Item, Result> {
    * As `submit`, without a promise: `onSettled` is called once, never from inside `enqueue`, with an error or a result.
    * What it throws is thrown again in a microtask. Gives what `cancel` takes.
    */
-  enqueue(item: Item, onSettled: OnSettled<Result>, options: SubmitOptions = NO_OPTIONS): Enqueued {
+  enqueue(item: Item, onSettled: OnSettled<Result> | ItemOwner<Result>, options: SubmitOptions = NO_OPTIONS): Enqueued {
     this.#absorbPlain();
     this.#counters.submittedItems += 1;
     let taken: Enqueued | BatcherError;
@@ -274,7 +274,11 @@ export class Batcher<Item, Result> {
     }
   }
 
-  #tryEnqueue(item: Item, options: SubmitOptions, onSettled: OnSettled<Result>): Enqueued | BatcherError {
+  #tryEnqueue(
+    item: Item,
+    options: SubmitOptions,
+    onSettled: OnSettled<Result> | ItemOwner<Result>,
+  ): Enqueued | BatcherError {
     if (this.#state !== "open") {
       return this.#state === "closed"
         ? new BatcherError("closed", "the batcher is closed")
@@ -291,22 +295,36 @@ export class Batcher<Item, Result> {
     const { signal, deadlineMs = Infinity, priority = 0 } = options;
     // A deadline counts from this very moment, not from that of the first item of this tick.
     const arrival = deadlineMs < Infinity ? this.#arrivalAt(this.#clock.now()) : (this.#tick ?? this.#tickArrival());
-    const deadlineAtMs = arrival.atMs + deadlineMs;
-    if (size <= this.#options.maxBatchSize) {
-      const refused = this.#makeRoom(1, size, priority);
-      if (refused !== undefined) {
-        return refused;
-      }
-      const entry = new Entry(size, priority, arrival, deadlineAtMs, onSettled, 0);
-      if (signal !== undefined) {
-        const onAbort = (): void => this.#cancel(entry, cancelled(signal.reason));
-        signal.addEventListener("abort", onAbort);
-        entry.unlisten = () => signal.removeEventListener("abort", onAbort);
-      }
-      this.#enqueue(entry, item);
-      return entry;
+    if (size > this.#options.maxBatchSize) {
+      return this.#tryEnqueueParts(item, size, options, arrival, onSettled);
     }
+    const refused = this.#makeRoom(1, size, priority);
+    if (refused !== undefined) {
+      return refused;
+    }
+    const entry = new Entry(size, priority, arrival, arrival.atMs + deadlineMs, onSettled, NO_PART);
+    if (signal !== undefined) {
+      this.#listen(entry, signal);
+    }
+    this.#enqueue(entry, item);
+    return entry;
+  }
 
+  // Apart, as are the parts of an item: a function with a function in it makes a context for that, whether it is needed or not.
+  #listen(entry: Entry<Result>, signal: CancelSignal): void {
+    const onAbort = (): void => this.#cancel(entry, cancelled(signal.reason));
+    signal.addEventListener("abort", onAbort);
+    entry.unlisten = () => signal.removeEventListener("abort", onAbort);
+  }
+
+  #tryEnqueueParts(
+    item: Item,
+    size: number,
+    { signal, deadlineMs = Infinity, priority = 0 }: SubmitOptions,
+    arrival: Arrival,
+    onSettled: OnSettled<Result> | ItemOwner<Result>,
+  ): Enqueued | BatcherError {
+    const deadlineAtMs = arrival.atMs + deadlineMs;
     const parts = splitParts(this.#options, item, size);
     if (parts instanceof BatcherError) {
       return parts;
@@ -339,7 +357,7 @@ export class Batcher<Item, Result> {
     return whole;
   }
 
-  #join(results: readonly Result[], item: Item, onSettled: OnSettled<Result>): void {
+  #join(results: readonly Result[], item: Item, onSettled: OnSettled<Result> | ItemOwner<Result>): void {
     let result: Result;
     try {
       result = (this.#options.join as (results: readonly Result[], item: Item) => Result)(results, item);
@@ -347,7 +365,7 @@ export class Batcher<Item, Result> {
       failLater(onSettled, new BatcherError("run_failed", "join threw", { cause }));
       return;
     }
-    onSettled(undefined, result);
+    tell(onSettled, undefined, result);
   }
 
   /** Evicts items of lower priority if that makes the room that is needed; else says which limit is reached. */

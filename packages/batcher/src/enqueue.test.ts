@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { BatcherOptions, CancelSignal } from "./index.ts";
+import type { BatcherOptions, CancelSignal, ItemOwner } from "./index.ts";
 import { Batcher } from "./index.ts";
 import { FakeClock } from "./testing/index.ts";
 
@@ -63,6 +63,30 @@ describe("enqueue", () => {
     expect([handle.state, told]).toEqual(["settled", []]);
     await clock.settle();
     expect(told).toEqual([[1, "deadline_exceeded"]]);
+  });
+
+  test("tells an object that hears by a method what it would tell a function", async () => {
+    const { clock, batcher } = rig({
+      sizeOf: (item) => item,
+      split: (item, maxSize) => Array.from({ length: Math.ceil(item / maxSize) }, () => maxSize),
+      join: (results) => results.join("+"),
+    });
+    const heard: [number, string | undefined, string | undefined][] = [];
+    const ownerOf = (item: number): ItemOwner<string> => ({
+      settled: (error, result) => heard.push([item, error?.code, result]),
+    });
+    batcher.enqueue(1, ownerOf(1));
+    batcher.enqueue(4, ownerOf(4));
+    batcher.enqueue(2, ownerOf(2), { deadlineMs: 0 });
+    batcher.cancel(batcher.enqueue(1, ownerOf(3)));
+    expect(heard).toEqual([]);
+    await clock.advanceMs(100);
+    expect(heard).toEqual([
+      [2, "deadline_exceeded", undefined],
+      [3, "cancelled", undefined],
+      [1, undefined, "1!"],
+      [4, undefined, "2!+2!"],
+    ]);
   });
 
   test("an item is cancelled once, whether it waits or runs, and its reason is the cause", async () => {

@@ -12,6 +12,12 @@ export type EntryState = "queued" | "running" | "settled";
 /** Gets what became of an item, once: an error, or else its result. */
 export type OnSettled<Result> = (error: BatcherError | undefined, result: Result | undefined) => void;
 
+/** Whoever hears it by a method: callers that have an object for each item anyway need no function for each beside it. */
+export interface ItemOwner<Result> {
+  /** As `OnSettled`. */
+  settled(error: BatcherError | undefined, result: Result | undefined): void;
+}
+
 /** Resolves the promise of a plain item. */
 export type Resolve<Result> = (result: Result | PromiseLike<Result>) => void;
 
@@ -28,6 +34,9 @@ interface Whole<Result> {
   settlePart(index: number, error: BatcherError | undefined, result: Result | undefined): void;
 }
 
+/** The `part` of an entry that is none. */
+export const NO_PART = -1;
+
 /** One item that is not plain, or one part of a split item. The item itself is beside it. */
 export class Entry<Result> {
   // Declared only: a field definition would write each of them twice, for every item.
@@ -36,8 +45,8 @@ export class Entry<Result> {
   declare readonly arrival: Arrival;
   /** Infinity without a deadline. */
   declare readonly deadlineAtMs: number;
-  declare readonly onSettled: OnSettled<Result> | Whole<Result>;
-  /** Which part it is, of a split item. */
+  declare readonly onSettled: OnSettled<Result> | ItemOwner<Result> | Whole<Result>;
+  /** Which part it is, of a split item; valid iff `onSettled` is that item. */
   declare readonly part: number;
   declare state: EntryState;
   /** Where it is in the queue's level; valid iff queued. */
@@ -52,7 +61,7 @@ export class Entry<Result> {
     priority: number,
     arrival: Arrival,
     deadlineAtMs: number,
-    onSettled: OnSettled<Result> | Whole<Result>,
+    onSettled: OnSettled<Result> | ItemOwner<Result> | Whole<Result>,
     part: number,
   ) {
     this.size = size;
@@ -69,33 +78,42 @@ export class Entry<Result> {
 
   /** Gives the result. Its batch is over, so a callback may do as it likes. */
   resolve(result: Result): void {
-    const { onSettled } = this;
-    if (typeof onSettled === "function") {
-      call(onSettled, undefined, result);
+    const { onSettled, part } = this;
+    if (part === NO_PART) {
+      tell(onSettled as OnSettled<Result> | ItemOwner<Result>, undefined, result);
     } else {
-      onSettled.settlePart(this.part, undefined, result);
+      (onSettled as Whole<Result>).settlePart(part, undefined, result);
     }
   }
 
   /** Tells of an error; a callback hears of it later, as errors are found in the middle of the batcher's work. */
   reject(error: BatcherError): void {
-    const { onSettled } = this;
-    if (typeof onSettled === "function") {
-      failLater(onSettled, error);
+    const { onSettled, part } = this;
+    if (part === NO_PART) {
+      failLater(onSettled as OnSettled<Result> | ItemOwner<Result>, error);
     } else {
-      onSettled.settlePart(this.part, error, undefined);
+      (onSettled as Whole<Result>).settlePart(part, error, undefined);
     }
   }
 }
 
 /** Calls back, soon, with an error. */
-export function failLater<Result>(onSettled: OnSettled<Result>, error: BatcherError): void {
-  void RESOLVED.then(() => call(onSettled, error, undefined));
+export function failLater<Result>(onSettled: OnSettled<Result> | ItemOwner<Result>, error: BatcherError): void {
+  void RESOLVED.then(() => tell(onSettled, error, undefined));
 }
 
-function call<Result>(onSettled: OnSettled<Result>, error: BatcherError | undefined, result: Result | undefined): void {
+/** Calls back; what that throws is thrown again in a microtask. */
+export function tell<Result>(
+  onSettled: OnSettled<Result> | ItemOwner<Result>,
+  error: BatcherError | undefined,
+  result: Result | undefined,
+): void {
   try {
-    onSettled(error, result);
+    if (typeof onSettled === "function") {
+      onSettled(error, result);
+    } else {
+      onSettled.settled(error, result);
+    }
   } catch (thrown) {
     // That of one item is nothing to the others of its batch, and must not be lost.
     queueMicrotask(() => {

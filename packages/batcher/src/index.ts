@@ -1,6 +1,6 @@
 export { Batcher } from "./batcher.ts";
 export type { Enqueued } from "./batcher.ts";
-export type { EntryState, OnSettled } from "./entry.ts";
+export type { EntryState, ItemOwner, OnSettled } from "./entry.ts";
 export type { CancelSignal, SubmitOptions } from "./submit-options.ts";
 export { BatcherError } from "./batcher-error.ts";
 export type { BatcherErrorCode, BatcherErrorDetails } from "./batcher-error.ts";
