@@ -190,7 +190,8 @@ export class ResultWatch {
     const at = slotAt(this.#shape, slot) + PUBLISHED;
     const before = this.#before[slot] as number;
     const check = (): void => {
-      if (this.#stopped) {
+      // When the ring ends there are two of these; the other may have told of the batch.
+      if (this.#stopped || !this.watches(slot)) {
         return;
       }
       if (this.#isPublished(slot)) {

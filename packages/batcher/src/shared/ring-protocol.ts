@@ -13,7 +13,7 @@
  * 1. Rows are handed out only in the slot of the open sequence, while its word is not closed: each row to one producer.
  * 2. A producer that holds rows it has not committed has an attempt in progress in that slot's cell.
  * 3. The consumer reads inputs only when all rows are committed, or no living producer has an attempt in progress.
- * 4. A slot is prepared anew only when every producer with rows in it has released it, or is dead.
+ * 4. A slot is prepared anew only when its batch is published and every producer with rows in it has released it, or is dead.
  * 5. The open sequence moves by one, and only onto a prepared slot.
  */
 
@@ -148,6 +148,10 @@ export function reserve(control: Int32Array, ring: RingShape, producer: number, 
           return placeOf(slot, rowsOf(word));
         }
         Atomics.sub(control, cell, ATTEMPT);
+        if (isClosed(Atomics.load(control, at + WORD))) {
+          // If rows of a dead producer are missing there, the consumer waits until no attempt is in progress.
+          wakeForCompletion(control, at);
+        }
         continue;
       }
       if (Atomics.compareExchange(control, at + WORD, word, word | CLOSED_BIT) !== word) {
@@ -182,11 +186,16 @@ export function commit(control: Int32Array, ring: RingShape, producer: number, s
   Atomics.add(control, at + SLOT_WORDS + producer * CELL_WORDS, size - ATTEMPT);
   const word = Atomics.load(control, at + WORD);
   if (isClosed(word)) {
-    Atomics.add(control, at + COMPLETION, 1);
-    Atomics.notify(control, at + COMPLETION);
+    wakeForCompletion(control, at);
   } else if (Atomics.load(control, SLEEPING) === 1 && rowsOf(word) >= Atomics.load(control, WAKE_AT_ROWS)) {
     wakeConsumer(control);
   }
+}
+
+/** Wakes the consumer if it waits for the rows of the closed batch whose slot's words are at `at`. */
+function wakeForCompletion(control: Int32Array, at: number): void {
+  Atomics.add(control, at + COMPLETION, 1);
+  Atomics.notify(control, at + COMPLETION);
 }
 
 /** Wakes the consumer if it sleeps; of those who try at a time, one makes the call. */
@@ -276,16 +285,13 @@ export function publish(
   Atomics.store(control, at + READERS, readers);
   Atomics.store(control, at + PUBLISHED, (sequence + 1) | 0);
   Atomics.notify(control, at + PUBLISHED);
-  if (readers === 0) {
-    prepare(control, ring, slot);
-    return;
-  }
-  // One that died since `DEAD` was read was not in `READERS` when its death was worked off.
+  // One that died since `DEAD` was read was not in `READERS` when its death was worked off, or was and nothing was published.
   const died = readers & Atomics.load(control, DEAD);
-  for (let producer = 0; producer < ring.producers; producer += 1) {
-    if ((died & (1 << producer)) !== 0) {
-      release(control, ring, producer, slot);
-    }
+  if (died !== 0) {
+    Atomics.and(control, at + READERS, ~died);
+  }
+  if (readers === 0 || died !== 0) {
+    prepare(control, ring, slot);
   }
 }
 
@@ -299,13 +305,15 @@ export function release(control: Int32Array, ring: RingShape, producer: number, 
 }
 
 /**
- * Makes a slot that all have left ready for its next batch, and opens that if it is the next. Does nothing if that was
- * done: who buries a producer may do it at the same time.
+ * Makes a slot ready for its next batch, and opens that if it is the next, if the batch is published and all have left it.
+ * Does nothing otherwise: who buries a producer may come at any time, and others may do the same or have done it.
  */
 function prepare(control: Int32Array, ring: RingShape, slot: number): void {
   const at = slotAt(ring, slot);
   const word = Atomics.load(control, at + WORD);
-  if (!isClosed(word)) {
+  // Readers are asked for last: they only become fewer from when the batch of this word is published until the word changes.
+  const isPublished = isClosed(word) && sameGeneration(word, Atomics.load(control, at + PUBLISHED) - 1);
+  if (!isPublished || Atomics.load(control, at + READERS) !== 0) {
     return;
   }
   Atomics.store(control, at + ABANDONED, 0);
@@ -333,15 +341,10 @@ export function buryProducer(control: Int32Array, ring: RingShape, producer: num
   Atomics.or(control, DEAD, 1 << producer);
   for (let slot = 0; slot < ring.slots; slot += 1) {
     const at = slotAt(ring, slot);
-    release(control, ring, producer, slot);
-    // It may have been the last to release a batch, and not have prepared the slot.
-    const word = Atomics.load(control, at + WORD);
-    const published = Atomics.load(control, at + PUBLISHED);
-    if (isClosed(word) && sameGeneration(word, published - 1) && Atomics.load(control, at + READERS) === 0) {
-      prepare(control, ring, slot);
-    }
-    Atomics.add(control, at + COMPLETION, 1);
-    Atomics.notify(control, at + COMPLETION);
+    Atomics.and(control, at + READERS, ~(1 << producer));
+    // It may have been the last to release a batch, now or before it died, and not have prepared the slot.
+    prepare(control, ring, slot);
+    wakeForCompletion(control, at);
   }
   // It may have closed the open batch or prepared the next, or have been about to wake someone.
   advanceIfOver(control, ring);
