@@ -12,6 +12,7 @@ import { Entry, failLater, failWith, NO_PART, tell } from "./entry.ts";
 import type { Taken } from "./entry-queue.ts";
 import { EntryQueue } from "./entry-queue.ts";
 import type { FlushDecision, FlushPolicy, FlushReason } from "./flush-policy.ts";
+import { DEADLINE_MARGIN } from "./flush-policy.ts";
 import { cancelled, findProblem, findRefusal, sizeOfItem, splitParts } from "./item-checks.ts";
 import { makePolicy } from "./make-policy.ts";
 import type { BatcherOptions, ResolvedOptions } from "./options.ts";
@@ -28,8 +29,6 @@ export interface Enqueued {
 
 /** What `enqueue` gives for an item that it refused. */
 const REFUSED: Enqueued = { state: "settled" };
-/** A run is expected to take this much of what was learnt when a deadline is near. */
-const DEADLINE_MARGIN = 1.25;
 const NO_OPTIONS: SubmitOptions = {};
 const RESOLVED = Promise.resolve();
 

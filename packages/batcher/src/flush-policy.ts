@@ -21,6 +21,9 @@ export interface QueueView {
   readonly roomSinceMs: number;
 }
 
+/** A run is expected to take this much of what was learnt when a deadline is near. */
+export const DEADLINE_MARGIN = 1.25;
+
 /** What a policy says: flush now, up to these bounds, or wait. */
 export type FlushDecision =
   | { readonly flush: true; readonly reason: FlushReason; readonly maxItems: number; readonly maxSize: number }

@@ -3,6 +3,7 @@ import { BatcherError } from "../batcher-error.ts";
 import { systemClock } from "../clock.ts";
 import { CostModel } from "../cost-model.ts";
 import type { FlushPolicy, FlushReason } from "../flush-policy.ts";
+import { DEADLINE_MARGIN } from "../flush-policy.ts";
 import { AdaptiveSpin } from "./adaptive-spin.ts";
 import type { RingConsumerOptions } from "./consumer-options.ts";
 import { checkSizes, makeRingPolicy, runLimits } from "./consumer-options.ts";
@@ -36,9 +37,6 @@ import {
 } from "./ring-protocol.ts";
 import type { RingBatch, SlotBatch } from "./slot-batch.ts";
 import { SlotBatches } from "./slot-batches.ts";
-
-/** A run is expected to take this much of what was learnt when a deadline is near, as by `Batcher`. */
-const DEADLINE_MARGIN = 1.25;
 
 /** What there is to do: a batch to run, a wait, for more rows or for a run to end, or nothing any more. */
 type Next<Schema extends RingSchema> = SlotBatch<Schema> | RowsWait | "runs" | "end";
@@ -138,8 +136,12 @@ export class RingConsumer<Schema extends RingSchema> {
       throw new BatcherError("invalid_options", message);
     }
     for (let next = this.#next(); next !== "end"; next = this.#next()) {
-      if (next === "runs" || !("slot" in next)) {
-        this.#wait.forRowsBlocking(this.#head, next as RowsWait);
+      if (next === "runs") {
+        // Not here: each has ended when the next is asked for.
+        break;
+      }
+      if (!("slot" in next)) {
+        this.#wait.forRowsBlocking(this.#head, next);
         continue;
       }
       this.#wait.forCompletionBlocking(next.slot, next.reserved);
