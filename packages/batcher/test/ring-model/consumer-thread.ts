@@ -1,0 +1,149 @@
+import {
+  ABANDONED,
+  CLOSED,
+  COMPLETION,
+  DRAINING,
+  LIFECYCLE,
+  SLEEPING,
+  slotAt,
+  STATUS_FAILED,
+  STATUS_OK,
+} from "../../src/shared/ring-protocol.ts";
+import type { RingShape } from "../../src/shared/ring-protocol.ts";
+import type { Steps, Thread, ThreadEvent } from "./atomic-steps.ts";
+import type { Protocol } from "./protocol.ts";
+import type { RingWorld } from "./ring-world.ts";
+
+export interface ConsumerState {
+  phase: "next" | "asleep" | "asleepUntil" | "completes" | "awaitsRows" | "runs" | "ended";
+  /** Sequence of the batch to run next. */
+  head: number;
+  /** Rows of the batch that was closed. */
+  rows: number;
+}
+
+export interface ConsumerOptions {
+  /** Whether the policy may also wait for more rows, for some time; else each batch is closed at once. */
+  readonly waitsForMore: boolean;
+  /** Whether a run may also fail. */
+  readonly runsFail: boolean;
+}
+
+const EVENTS: Readonly<Record<ConsumerState["phase"], readonly ThreadEvent[]>> = {
+  next: [{ name: "next", when: "always", wait: 0 }],
+  asleep: [{ name: "wakes", when: "notified", wait: 0 }],
+  asleepUntil: [
+    { name: "wakes", when: "notified", wait: 0 },
+    { name: "time is up", when: "waiting", wait: 0 },
+  ],
+  completes: [{ name: "completes", when: "always", wait: 0 }],
+  awaitsRows: [],
+  runs: [{ name: "runs", when: "always", wait: 0 }],
+  ended: [],
+};
+
+/**
+ * The consumer's thread as `RingConsumer` has it, without looks before sleeps and with a policy that decides either way.
+ * It waits for rows without the time limit that `RingConsumer` has there, so that a wake that is missing is found.
+ */
+export function consumerThread(
+  protocol: Protocol,
+  ring: RingShape,
+  control: Int32Array,
+  options: ConsumerOptions,
+): Thread<ConsumerState, RingWorld> {
+  return {
+    name: "consumer",
+    initial: { phase: "next", head: 0, rows: 0 },
+    events: ({ phase, head }) =>
+      phase === "awaitsRows" ? [{ name: "completes", when: "notified", wait: 1 + (head % ring.slots) }] : EVENTS[phase],
+    handle: (state, event, steps) => {
+      const slot = state.head % ring.slots;
+      switch (event) {
+        case "completes":
+          return complete(state, slot, steps);
+        case "runs":
+          return run(state, slot, steps);
+        case "next":
+          return next(state, steps);
+        default:
+          Atomics.store(control, SLEEPING, 0);
+          state.phase = "next";
+      }
+    },
+  };
+
+  function next(state: ConsumerState, steps: Steps<RingWorld>): void {
+    const lifecycle = Atomics.load(control, LIFECYCLE);
+    if (lifecycle >= CLOSED) {
+      state.phase = "ended";
+      return;
+    }
+    const word = protocol.wordAt(control, ring, state.head);
+    const rows = protocol.rowsOf(word);
+    if (!protocol.isClosed(word)) {
+      if (rows === 0) {
+        if (lifecycle === DRAINING) {
+          protocol.raiseLifecycle(control, ring, CLOSED);
+          state.phase = "ended";
+          return;
+        }
+        sleep(state, steps, 1, "asleep");
+        return;
+      }
+      if (lifecycle !== DRAINING && options.waitsForMore && rows < ring.rows && steps.choose(2) === 1) {
+        sleep(state, steps, rows + 1, "asleepUntil");
+        return;
+      }
+    }
+    state.rows = protocol.close(control, ring, state.head);
+    state.phase = "completes";
+  }
+
+  function sleep(state: ConsumerState, steps: Steps<RingWorld>, rows: number, phase: ConsumerState["phase"]): void {
+    if (!protocol.fallAsleep(control, ring, state.head, rows)) {
+      return;
+    }
+    if (Atomics.load(control, LIFECYCLE) >= DRAINING) {
+      Atomics.store(control, SLEEPING, 0);
+      return;
+    }
+    if (steps.waitFor(0, SLEEPING, 1)) {
+      state.phase = phase;
+    } else {
+      Atomics.store(control, SLEEPING, 0);
+    }
+  }
+
+  function complete(state: ConsumerState, slot: number, steps: Steps<RingWorld>): void {
+    const at = slotAt(ring, slot) + COMPLETION;
+    const seen = Atomics.load(control, at);
+    if (protocol.isComplete(control, ring, slot, state.rows)) {
+      state.phase = "runs";
+    } else {
+      state.phase = steps.waitFor(1 + slot, at, seen) ? "awaitsRows" : "completes";
+    }
+  }
+
+  function run(state: ConsumerState, slot: number, steps: Steps<RingWorld>): void {
+    const { head, rows } = state;
+    let status = STATUS_OK;
+    if (Atomics.load(control, slotAt(ring, slot) + ABANDONED) < rows) {
+      steps.effect((world) => world.runBegins(slot, rows));
+      if (options.runsFail && steps.choose(2) === 1) {
+        status = STATUS_FAILED;
+      } else {
+        steps.data();
+        steps.effect((world) => world.runEnds(slot, rows));
+      }
+    }
+    const participants = protocol.takeParticipants(control, ring, slot);
+    protocol.publish(control, ring, head, participants, status);
+    Object.assign(state, { phase: "next", head: head + 1, rows: 0 });
+  }
+}
+
+/** The consumer's waits: its sleep, then one for each slot's rows. */
+export function consumerWaits(ring: RingShape): number[] {
+  return [SLEEPING, ...Array.from({ length: ring.slots }, (_, slot) => slotAt(ring, slot) + COMPLETION)];
+}
