@@ -5,7 +5,7 @@ import { GRPC_HEAD, GRPC_OK_TRAILERS, grpcErrorBlock } from "./grpc-blocks.ts";
 import { type GrpcEncoding, isGrpcProto, parseGrpcEncoding, parseGrpcTimeoutMs } from "./grpc-headers.ts";
 import { type GrpcPredictOptions, PREDICT_PATH } from "./node-predict.ts";
 import { PredictResponses } from "./predict-response.ts";
-import type { ScoreSink } from "./score-sink.ts";
+import type { AbortListener, ScoreSink } from "./score-sink.ts";
 import { ServerError } from "./server-error.ts";
 
 /** What a request's headers mean; kept with the header block, as callers send the same one again and again. */
@@ -32,7 +32,7 @@ export function createH2Predict(options: GrpcPredictOptions): (stream: Http2Stre
 /** The one handler of all calls; a stream's `context` is its `Call`. */
 class PredictHandler implements StreamHandler {
   readonly body = "whole";
-  /** A message is read before `onBody` returns, or copied. */
+  /** A message is read before `onLentBody` returns, or copied. */
   readonly borrowsBody = true;
   readonly options: GrpcPredictOptions;
   readonly responses: PredictResponses = new PredictResponses();
@@ -83,14 +83,15 @@ class PredictHandler implements StreamHandler {
     (stream.context as Call).refuseMessage(messageTooLarge(got, this.options.maxMessageBytes()));
   }
 
-  onBody(stream: Http2Stream, body: Buffer): void {
+  onLentBody(stream: Http2Stream, bytes: Buffer, start: number, end: number): void {
     const call = stream.context as Call;
     if (call.isOver) return;
     if (call.bodyTimer !== undefined) this.deadlines.cancel(call.bodyTimer);
     // The usual message: whole, and not compressed.
-    if (body.length >= FRAME_HEADER_BYTES && body[0] === 0 && body.readUInt32BE(1) === body.length - FRAME_HEADER_BYTES)
-      this.options.predictor.score(body, FRAME_HEADER_BYTES, call);
-    else this.#unusual(call, body);
+    const message = start + FRAME_HEADER_BYTES;
+    if (message <= end && bytes[start] === 0 && bytes.readUInt32BE(start + 1) === end - message)
+      this.options.predictor.score(bytes, message, end, call);
+    else this.#unusual(call, bytes.subarray(start, end));
   }
 
   onReset(stream: Http2Stream): void {
@@ -104,12 +105,12 @@ class PredictHandler implements StreamHandler {
       if (body.length > 0) message.push(Buffer.from(body));
       const finished = message.finish(call.route.encoding);
       if (finished instanceof Uint8Array) {
-        predictor.score(finished, 0, call);
+        predictor.score(finished, 0, finished.length, call);
         return;
       }
       finished.then(
         (bytes) => {
-          if (!call.isOver) predictor.score(bytes, 0, call);
+          if (!call.isOver) predictor.score(bytes, 0, bytes.length, call);
         },
         (error: unknown) => call.refuseMessage(error),
       );
@@ -122,7 +123,8 @@ class PredictHandler implements StreamHandler {
 /** One call. It is over when it has been answered, refused or cancelled, and then does nothing more. */
 class Call implements ScoreSink {
   readonly route: Route;
-  deadlineAtMs = Infinity;
+  /** On `performance.now()`'s clock. */
+  deadlineAtMs: number | undefined = undefined;
   bodyTimer: WheelTimer<Call> | undefined = undefined;
   isOver = false;
   // What the batcher asks of an AbortSignal.
@@ -130,7 +132,7 @@ class Call implements ScoreSink {
   reason: unknown = undefined;
   readonly #handler: PredictHandler;
   readonly #stream: Http2Stream;
-  #onAbort: (() => void) | undefined = undefined;
+  #onAbort: AbortListener | undefined = undefined;
 
   constructor(handler: PredictHandler, stream: Http2Stream, route: Route) {
     this.#handler = handler;
@@ -139,7 +141,7 @@ class Call implements ScoreSink {
   }
 
   get deadlineMs(): number | undefined {
-    return this.deadlineAtMs === Infinity ? undefined : this.deadlineAtMs - performance.now();
+    return this.deadlineAtMs === undefined ? undefined : this.deadlineAtMs - performance.now();
   }
 
   scored(scores: Float32Array, start: number, count: number, version: string): void {
@@ -171,10 +173,12 @@ class Call implements ScoreSink {
     this.aborted = true;
     this.reason = new ServerError("cancelled", "the request was cancelled");
     this.#end();
-    this.#onAbort?.();
+    const onAbort = this.#onAbort;
+    if (typeof onAbort === "function") onAbort();
+    else onAbort?.handleEvent();
   }
 
-  addEventListener(_type: "abort", listener: () => void): void {
+  addEventListener(_type: "abort", listener: AbortListener): void {
     this.#onAbort = listener;
   }
 

@@ -1,5 +1,9 @@
+import type { ScoringRequest } from "./input-collector.ts";
+
 /** Arrays that one request is decoded into. */
 export interface InputArrays {
+  /** What stands in them, once it has been decoded. */
+  readonly request: ScoringRequest;
   readonly dense: Float32Array<ArrayBuffer>;
   readonly denseBytes: Uint8Array<ArrayBuffer>;
   /**
@@ -41,7 +45,13 @@ export class InputBuffers {
     const ids = new Int32Array(
       batch <= MAX_SHARED_EXAMPLES ? new SharedArrayBuffer(idByteCount) : new ArrayBuffer(idByteCount),
     );
-    const arrays = { dense, denseBytes: new Uint8Array(dense.buffer), ids, idBytes: new Uint8Array(ids.buffer) };
+    const arrays = {
+      request: { batch, dense, ids },
+      dense,
+      denseBytes: new Uint8Array(dense.buffer),
+      ids,
+      idBytes: new Uint8Array(ids.buffer),
+    };
     if (this.#keptExamples + batch > MAX_KEPT_EXAMPLES) {
       this.#arrays.clear();
       this.#keptExamples = 0;

@@ -4,8 +4,8 @@ import type { InputPlan, ModelPlan } from "./model-plan.ts";
 import { quote, ServerError } from "./server-error.ts";
 
 /**
- * A request as the engine works with it. One that was decoded stands in arrays that the next one overwrites: whoever needs it
- * longer copies it.
+ * A request as the engine works with it. One that was decoded is overwritten by the next one, the object and its arrays:
+ * whoever needs it longer copies it.
  */
 export interface ScoringRequest {
   /** Examples, B. */
@@ -127,7 +127,7 @@ export class InputCollector {
           : `${missing.length} inputs are missing (${nameList(missing)}): expected ${inputs.length}, got ${this.#seenCount}`,
       );
     }
-    const { dense, ids } = this.#arrays as InputArrays;
+    const { dense, request } = this.#arrays as InputArrays;
     for (let index = 0; index < dense.length; index++) {
       const value = dense[index] as number;
       // NaN and the infinities are the only values for which this is not 0.
@@ -140,7 +140,7 @@ export class InputCollector {
         );
       }
     }
-    return { batch: this.#batch, dense, ids };
+    return request;
   }
 
   #checkShape(input: InputPlan, dimensions: readonly Dimension[], elementBytes: number, byteCount: number): void {

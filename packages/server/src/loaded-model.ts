@@ -9,7 +9,7 @@ import { outOfRange, type ScoringRequest } from "./input-collector.ts";
 import { bucketFor, isDeviceLost, type ModelHost } from "./model-host.ts";
 import type { ServerLimits } from "./model-metadata.ts";
 import { type InputPlan, type ModelPlan, planModel } from "./model-plan.ts";
-import { ScoringItem } from "./scoring-item.ts";
+import { ScoringItem, type ScoringItemOwner } from "./scoring-item.ts";
 import type { PredictOptions, ScoringModel } from "./scoring-model.ts";
 import type { CancelSignal, ScoreSink } from "./score-sink.ts";
 import { ServerError } from "./server-error.ts";
@@ -33,7 +33,7 @@ export interface LoadedModelOptions {
 const PLACED_ROWS_ALONE = 256;
 
 /** A model that scores in one thread: its tables, its device, and the batcher between them and the requests. */
-export class LoadedModel implements ScoringModel {
+export class LoadedModel implements ScoringModel, ScoringItemOwner {
   readonly name: string;
   readonly version: string;
   readonly spec: Bundle["spec"];
@@ -139,24 +139,42 @@ export class LoadedModel implements ScoringModel {
 
   /** The same for a sink, which is told the outcome; what is wrong with the request itself is thrown. */
   score(request: ScoringRequest, sink: ScoreSink): void {
-    // The scores of parts must be joined, and come as a result.
-    const isWhole = request.batch <= this.#maxBatchSize;
-    const item = this.#place(request, isWhole ? sink : undefined);
+    if (request.batch > this.#maxBatchSize) {
+      this.#scoreParts(request, sink);
+      return;
+    }
+    const item = this.#place(request, sink);
+    const { deadlineMs } = sink;
+    item.enqueued = this.#batcher.enqueue(item, item, deadlineMs === undefined ? undefined : { deadlineMs });
+    sink.addEventListener("abort", item);
+  }
+
+  /** The scores of parts must be joined, and come as a result of the batcher. */
+  #scoreParts(request: ScoringRequest, sink: ScoreSink): void {
+    const item = this.#place(request, undefined);
+    const { batch } = item;
     const { deadlineMs } = sink;
     const enqueued = this.#batcher.enqueue(
       item,
       (error, scores) => {
-        if (error === undefined) {
-          if (!isWhole) sink.scored(scores as Scores, 0, request.batch, this.version);
-          return;
-        }
-        item.hasFailed = true;
-        this.#abandon(item);
-        sink.failed(this.#translate(error, sink));
+        if (error === undefined) sink.scored(scores as Scores, 0, batch, this.version);
+        else sink.failed(this.#translate(error, sink));
       },
       deadlineMs === undefined ? undefined : { deadlineMs },
     );
     sink.addEventListener("abort", () => this.#batcher.cancel(enqueued, sink.reason));
+  }
+
+  itemSettled(item: ScoringItem, error: BatcherError | undefined): void {
+    if (error === undefined) return;
+    const sink = item.sink as ScoreSink;
+    item.hasFailed = true;
+    this.#abandon(item);
+    sink.failed(this.#translate(error, sink));
+  }
+
+  itemAborted({ enqueued, sink }: ScoringItem): void {
+    if (enqueued !== undefined) this.#batcher.cancel(enqueued, sink?.reason);
   }
 
   /**
@@ -169,7 +187,7 @@ export class LoadedModel implements ScoringModel {
     if (slot === undefined) {
       const wrong = this.#gatherPlan.findOutOfVocabulary(request.ids, batch);
       if (wrong !== undefined) throw this.#outOfRange(wrong);
-      return new ScoringItem(batch, undefined, 0, copyRequest(request), sink);
+      return new ScoringItem(this, batch, undefined, 0, copyRequest(request), sink);
     }
     const stages = this.#stages;
     const startedMs = stages === undefined ? 0 : performance.now();
@@ -183,7 +201,7 @@ export class LoadedModel implements ScoringModel {
     slot.used += batch;
     slot.users++;
     this.#waitingExamples += batch;
-    const item = new ScoringItem(batch, slot, row, undefined, sink);
+    const item = new ScoringItem(this, batch, slot, row, undefined, sink);
     if (stages !== undefined) {
       item.placedAtMs = performance.now();
       stages.observe("gather", item.placedAtMs - startedMs);
@@ -244,14 +262,13 @@ export class LoadedModel implements ScoringModel {
       await this.#device.execute(bucket, slot.inputsFrom(firstRow), slot.outputsFrom(firstRow), options);
       stages?.observe("device", performance.now() - startedMs);
       const results: (Scores | undefined)[] = [];
+      results.length = items.length;
       let row = firstRow;
       let hasSinks = false;
-      for (const { batch, sink } of items) {
-        if (sink === undefined) results.push(Float32Array.from(slot.scores.subarray(row, row + batch)));
-        else {
-          hasSinks = true;
-          results.push(undefined);
-        }
+      for (let index = 0; index < items.length; index++) {
+        const { batch, sink } = items[index] as ScoringItem;
+        if (sink === undefined) results[index] = Float32Array.from(slot.scores.subarray(row, row + batch));
+        else hasSinks = true;
         row += batch;
       }
       // Answers are written after the next batch is on its way: the device need not wait for them.
@@ -321,7 +338,7 @@ export class LoadedModel implements ScoringModel {
     const parts: ScoringItem[] = [];
     for (let start = 0; start < batch; start += maxSize) {
       const part = sliceRequest(this.plan, request as ScoringRequest, start, Math.min(maxSize, batch - start));
-      parts.push(new ScoringItem(part.batch, undefined, 0, part, undefined));
+      parts.push(new ScoringItem(this, part.batch, undefined, 0, part, undefined));
     }
     return parts;
   }

@@ -8,6 +8,8 @@ export interface Named {
 /** The models a server has, by name and version. */
 export class ModelRegistry<Model extends Named> {
   readonly #models = new Map<string, Model[]>();
+  /** The versions of the only name there is; requests mostly name none, and looking through the map for it costs an iterator. */
+  #only: readonly Model[] | undefined = undefined;
   #size = 0;
 
   /** Throws `invalid_options` if the model is there already. */
@@ -21,6 +23,7 @@ export class ModelRegistry<Model extends Named> {
     }
     versions.push(model);
     this.#models.set(model.name, versions);
+    this.#only = this.#models.size === 1 ? versions : undefined;
     this.#size++;
   }
 
@@ -34,7 +37,7 @@ export class ModelRegistry<Model extends Named> {
    */
   resolve(name: string, version: string): Model {
     let versions: readonly Model[] | undefined;
-    if (name === "" && this.#models.size === 1) [versions] = this.#models.values();
+    if (name === "" && this.#only !== undefined) versions = this.#only;
     else if (name === "" && this.#size > 0) {
       throw new ServerError("invalid_argument", `no model is named: expected one of ${this.#list()}`);
     } else versions = this.#models.get(name);

@@ -83,8 +83,8 @@ test.each([1, 3, 8])(
       const message = messageOf(batch, seed);
       expect(outcome(() => decoder.decode(message))).toEqual(plainly(message));
       // In the middle of a buffer, as it comes from a socket.
-      const shifted = Buffer.concat([Buffer.alloc(11), message]);
-      expect(outcome(() => decoder.decode(shifted, 11))).toEqual(plainly(message));
+      const shifted = Buffer.concat([Buffer.alloc(11), message, Buffer.alloc(7, 255)]);
+      expect(outcome(() => decoder.decode(shifted, 11, 11 + message.length))).toEqual(plainly(message));
     }
   },
 );

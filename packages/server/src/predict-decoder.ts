@@ -21,10 +21,10 @@ const FEW_ELEMENTS = 64;
  * bytes there means the same, but for the data.
  */
 interface MessageLayout<Model extends DecodableModel> {
-  readonly model: Model;
+  /** What a message of this layout is decoded to. */
+  resolved: ResolvedRequest<Model>;
   readonly modelName: string;
   readonly version: string;
-  readonly batch: number;
   readonly message: Uint8Array;
   /** start, end, start, end, … of what is not data. */
   readonly fixed: Int32Array;
@@ -50,27 +50,28 @@ export class PredictDecoder<Model extends DecodableModel> {
     this.#resolve = resolve;
   }
 
-  /** The request in `bytes[start, …)`; valid until the next one is decoded. Throws `ServerError`. */
-  decode(bytes: Uint8Array, start = 0): ResolvedRequest<Model> {
-    const layout = this.#layouts.get(bytes.length - start);
+  /** The request in `bytes[start, end)`; valid until the next one is decoded. Throws `ServerError`. */
+  decode(bytes: Uint8Array, start = 0, end: number = bytes.length): ResolvedRequest<Model> {
+    const layout = this.#layouts.get(end - start);
     if (layout !== undefined) {
       const known = this.#decodeKnown(layout, bytes, start);
       if (known !== undefined) return known;
     }
-    const resolved = decodePredictRequest(bytes, this.#resolve, start);
-    if (layout === undefined || ++layout.misses > MISSES_BEFORE_RELEARNING) this.#learn(resolved, bytes, start);
+    const resolved = decodePredictRequest(bytes, this.#resolve, start, end);
+    if (layout === undefined || ++layout.misses > MISSES_BEFORE_RELEARNING) this.#learn(resolved, bytes, start, end);
     return resolved;
   }
 
   /** Undefined if the message is laid out otherwise. */
   #decodeKnown(layout: MessageLayout<Model>, bytes: Uint8Array, start: number): ResolvedRequest<Model> | undefined {
-    const { fixed, message, model, batch } = layout;
+    const { fixed, message, resolved } = layout;
     for (let range = 0; range < fixed.length; range += 2) {
       const end = fixed[range + 1] as number;
       for (let at = fixed[range] as number; at < end; at++) {
         if (bytes[start + at] !== message[at]) return undefined;
       }
     }
+    const { model } = resolved;
     // What the names mean may have changed.
     if (this.#resolve(layout.modelName, layout.version) !== model) return undefined;
     const { buffer } = bytes;
@@ -79,7 +80,7 @@ export class PredictDecoder<Model extends DecodableModel> {
       this.#view = new DataView(buffer);
     }
     const view = this.#view;
-    const { dense, denseBytes, ids, idBytes } = model.plan.buffers.for(batch);
+    const { request, dense, denseBytes, ids, idBytes } = model.plan.buffers.for(resolved.request.batch);
     const offset = bytes.byteOffset + start;
     const denseAt = offset + layout.denseStart;
     for (let index = 0; index < dense.length; index++) {
@@ -102,12 +103,14 @@ export class PredictDecoder<Model extends DecodableModel> {
       } else copyBytes(bytes, start + dataStart, start + dataStart + count * 4, idBytes, to * 4);
     }
     layout.misses = 0;
-    return { model, request: { batch, dense, ids } };
+    // The arrays are others if they were given up meanwhile.
+    if (resolved.request !== request) layout.resolved = { model, request };
+    return layout.resolved;
   }
 
-  #learn({ model, request }: ResolvedRequest<Model>, bytes: Uint8Array, start: number): void {
+  #learn(resolved: ResolvedRequest<Model>, bytes: Uint8Array, start: number, end: number): void {
     const { ranges, modelName, version } = noteDecoding();
-    const length = bytes.length - start;
+    const length = end - start;
     if (ranges === undefined || length > MAX_LAYOUT_BYTES / 4) return;
     const old = this.#layouts.get(length);
     if (old !== undefined) this.#forget(length);
@@ -115,13 +118,12 @@ export class PredictDecoder<Model extends DecodableModel> {
       this.#layouts.clear();
       this.#layoutBytes = 0;
     }
-    const { batch } = request;
+    const { model, request } = resolved;
     this.#layouts.set(length, {
-      model,
+      resolved,
       modelName,
       version,
-      batch,
-      message: Uint8Array.prototype.slice.call(bytes, start),
+      message: Uint8Array.prototype.slice.call(bytes, start, end),
       fixed: rangesBetween(ranges, start, length),
       ids: Int32Array.from(
         model.plan.inputs.flatMap(({ index, feature, idOffset }) =>
@@ -130,7 +132,7 @@ export class PredictDecoder<Model extends DecodableModel> {
             : [
                 (ranges.starts[index] as number) - start,
                 ((ranges.ends[index] as number) - (ranges.starts[index] as number)) / 4,
-                batch * idOffset,
+                request.batch * idOffset,
               ],
         ),
       ),

@@ -144,5 +144,10 @@ describe("decodePredictRequest", () => {
     expect(() => decodePredictRequest(noise, resolve)).toThrow(
       `malformed protobuf message of ${noise.length} bytes: ${message}`,
     );
+    // In the middle of a buffer.
+    const shifted = Buffer.concat([Buffer.alloc(3), noise, Buffer.alloc(5)]);
+    expect(() => decodePredictRequest(shifted, resolve, 3, 3 + noise.length)).toThrow(
+      `malformed protobuf message of ${noise.length} bytes: ${message}`,
+    );
   });
 });

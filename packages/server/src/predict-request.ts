@@ -41,15 +41,16 @@ const utf8 = new TextDecoder("utf-8", { fatal: true });
 
 /**
  * Decodes a `dlrm.serving.v1.PredictRequest` from its wire bytes straight into the engine's arrays, with no message
- * object a tensor. The message begins at `start`. The model may stand after the inputs, so that the first pass only notes where each input is.
+ * object a tensor. The message is `bytes[start, end)`. The model may stand after the inputs, so that the first pass only notes
+ * where each input is.
  */
 export function decodePredictRequest<Model extends DecodableModel>(
   bytes: Uint8Array,
   resolve: ResolveModel<Model>,
   start = 0,
+  end: number = bytes.length,
 ): ResolvedRequest<Model> {
-  const reader = new WireReader(bytes, start);
-  const end = bytes.length;
+  const reader = new WireReader(bytes, start, end);
   let modelName = "";
   let version = "";
   const entries: number[] = [];

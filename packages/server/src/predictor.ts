@@ -62,15 +62,15 @@ export class Predictor {
   }
 
   /**
-   * Scores the message `bytes[start, …)`, read before this returns; `sink` is told the outcome, perhaps at once. Its `scored`
+   * Scores the message `bytes[start, end)`, read before this returns; `sink` is told the outcome, perhaps at once. Its `scored`
    * must call `scored` of this, its `failed` must call `unscored` and `failed`.
    */
-  score(bytes: Uint8Array, start: number, sink: ScoreSink): void {
+  score(bytes: Uint8Array, start: number, end: number, sink: ScoreSink): void {
     this.#activity.scoringStarted();
     try {
       const stages = this.#stages;
       const startedMs = stages === undefined ? 0 : performance.now();
-      const { model, request } = this.#decoder.decode(bytes, start);
+      const { model, request } = this.#decoder.decode(bytes, start, end);
       stages?.observe("decode", performance.now() - startedMs);
       model.score(request, sink);
     } catch (error) {

@@ -1,5 +1,5 @@
 import { ConnectError } from "@connectrpc/connect";
-import type { ScoreSink } from "./score-sink.ts";
+import type { AbortListener, ScoreSink } from "./score-sink.ts";
 
 /** A sink that settles a promise. */
 export class PromisedScores implements ScoreSink {
@@ -28,11 +28,11 @@ export class PromisedScores implements ScoreSink {
     return this.#signal.reason;
   }
 
-  addEventListener(type: "abort", listener: () => void): void {
+  addEventListener(type: "abort", listener: AbortListener): void {
     this.#signal.addEventListener(type, listener);
   }
 
-  removeEventListener(type: "abort", listener: () => void): void {
+  removeEventListener(type: "abort", listener: AbortListener): void {
     this.#signal.removeEventListener(type, listener);
   }
 

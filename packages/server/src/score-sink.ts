@@ -1,9 +1,12 @@
+/** Who hears of an abort: a function or, as for any `EventTarget`, an object with a method for it. */
+export type AbortListener = (() => void) | { handleEvent(): void };
+
 /** What is asked of an AbortSignal to learn that nobody waits for an answer any more. */
 export interface CancelSignal {
   readonly aborted: boolean;
   readonly reason: unknown;
-  addEventListener(type: "abort", listener: () => void): void;
-  removeEventListener(type: "abort", listener: () => void): void;
+  addEventListener(type: "abort", listener: AbortListener): void;
+  removeEventListener(type: "abort", listener: AbortListener): void;
 }
 
 /** Who gets the scores of one request: exactly one call of `scored` or `failed`, neither of which may throw. */

@@ -25,10 +25,13 @@ export class WireReader {
 
   /** Where the message begins. */
   readonly #start: number;
+  readonly #end: number;
 
-  constructor(bytes: Uint8Array, start = 0) {
+  /** Reads the message `bytes[start, end)`. */
+  constructor(bytes: Uint8Array, start = 0, end: number = bytes.length) {
     this.bytes = bytes;
     this.#start = start;
+    this.#end = end;
     this.position = start;
   }
 
@@ -126,7 +129,7 @@ export class WireReader {
   malformed(what: string): ServerError {
     return new ServerError(
       "invalid_argument",
-      `malformed protobuf message of ${this.bytes.length - this.#start} bytes: ${what} at byte ${this.position - this.#start}`,
+      `malformed protobuf message of ${this.#end - this.#start} bytes: ${what} at byte ${this.position - this.#start}`,
     );
   }
 
