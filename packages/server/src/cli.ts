@@ -2,9 +2,10 @@
 import { availableParallelism } from "node:os";
 import v8 from "node:v8";
 import { flagsFor } from "./one-cpu-flags.ts";
-import { runServeCommand } from "./serve-command.ts";
 
 for (const flag of flagsFor(availableParallelism())) v8.setFlagsFromString(flag);
+// Only now: while the rest is loaded the young generation grows, and it keeps its size.
+const { runServeCommand } = await import("./serve-command.ts");
 
 // A device's thread or a half-open connection must not keep a process that has nothing left to do.
 process.exit(await runServeCommand(process.argv.slice(2)));
