@@ -1,5 +1,5 @@
 /**
- * `nx run server:bench -- [--only cpu,first,open,frontends] [--repeats 3] [--duration 3] [--server-cpu 0] [--client-cpu 1]`:
+ * `nx run server:bench -- [--only cpu,heap,first,open,frontends] [--repeats 3] [--duration 3] [--server-cpu 0] [--client-cpu 1]`:
  * what the whole engine costs with `dcnv2-6m` and the simulated accelerator. The server is pinned to one CPU, all its
  * threads together, and the load generator to another; medians. Writes bench-results/server.json.
  */
@@ -13,7 +13,7 @@ import { idleWaitMs, stolenMs } from "./stalls.ts";
 
 const { values: flags } = parseArgs({
   options: {
-    only: { type: "string", default: "cpu,first,open,frontends" },
+    only: { type: "string", default: "cpu,heap,first,open,frontends" },
     bundle: { type: "string", default: path.join(ROOT, "bench-work/server/dcnv2-6m") },
     repeats: { type: "string", default: "3" },
     duration: { type: "string", default: "3" },
@@ -33,6 +33,8 @@ const WARMUP_S = 2;
 const OPEN_WARMUP_S = 6;
 /** The CPUs are looked at for so long before an open loop, and after it, seconds. */
 const IDLE_S = 10;
+/** Some hundred collections of the young generation. */
+const HEAP_S = 6;
 /** A point whose p99 is above this does not count, milliseconds. */
 const MAX_P99_MS = 20;
 
@@ -127,6 +129,29 @@ async function measureCpu(server: Served): Promise<void> {
   }
 }
 
+/** What a request leaves to the garbage collector, and how often that has to work: counts, which a busy machine hardly changes. */
+async function measureHeap(bundle: string): Promise<void> {
+  const server = await serve({ bundle, cpus: serverCpu, args: [], observes: "collections" });
+  const point = closedLoop(1, 128);
+  await load(server, point);
+  const samples = { allocated: [] as number[], promoted: [] as number[], young: [] as number[], full: [] as number[] };
+  for (let repeat = 0; repeat < repeats; repeat++) {
+    await server.collections();
+    const { requestsPerS } = await load(server, point, { seconds: HEAP_S, warmupS: 0 });
+    const { allocatedBytes, promotedBytes, youngCollections, fullCollections } = await server.collections();
+    const requests = requestsPerS * HEAP_S;
+    samples.allocated.push(allocatedBytes / requests);
+    samples.promoted.push(promotedBytes / requests);
+    samples.young.push((youngCollections / requests) * 100_000);
+    samples.full.push((fullCollections / requests) * 100_000);
+  }
+  await server.stop();
+  record("heap_bytes_per_request", "bytes", samples.allocated);
+  record("heap_promoted_bytes_per_request", "bytes that outlive two collections", samples.promoted);
+  record("young_gcs_per_100k", "collections per 100,000 requests", samples.young);
+  record("full_gcs_per_100k", "collections per 100,000 requests", samples.full);
+}
+
 /** One caller: what a request takes that meets no other, with adaptive batching and with none. */
 async function measureFirst(bundle: string): Promise<void> {
   const servers: [batching: string, server: Served][] = [];
@@ -150,16 +175,16 @@ async function measureFirst(bundle: string): Promise<void> {
  * server idle, what tail the two CPUs alone have.
  */
 async function measureOpen(bundle: string): Promise<void> {
-  const server = await serve({ bundle, cpus: serverCpu, args: [], observesGc: true });
+  const server = await serve({ bundle, cpus: serverCpu, args: [], observes: "collections" });
   const peak = await load(server, closedLoop(1, 128));
   const idleMs = await idleWaits();
-  await server.gcPausesMs();
+  await server.collections();
   const point: LoadPoint = { requestSize: 1, connections: 8, load: { ratePerS: 0.8 * peak.requestsPerS } };
   const seconds = Number(flags["open-duration"]);
   const stolenBeforeMs = stolenMs(serverCpu);
   const { latency, errors } = await load(server, point, { seconds, warmupS: OPEN_WARMUP_S });
   const stolen = stolenMs(serverCpu) - stolenBeforeMs;
-  const pauses = await server.gcPausesMs();
+  const { pausesMs } = await server.collections();
   idleMs.push(...(await idleWaits()));
   await server.stop();
   record("open_p50_ms", "ms", [latency.p50Ms]);
@@ -168,8 +193,8 @@ async function measureOpen(bundle: string): Promise<void> {
   record("idle_p999_ms", "ms (server's and client's CPU, before and after)", idleMs);
   record("open_stolen", "of the server's CPU, by the host", [stolen / 1000 / (seconds + OPEN_WARMUP_S)]);
   record("open_errors", "requests", [Object.values(errors).reduce((sum, count) => sum + count, 0)]);
-  record("gc_pause_max_ms", "ms", [Math.max(0, ...pauses)]);
-  record("gc_pauses", "pauses", [pauses.length]);
+  record("gc_pause_max_ms", "ms", [Math.max(0, ...pausesMs)]);
+  record("gc_pauses", "pauses", [pausesMs.length]);
 }
 
 async function idleWaits(): Promise<number[]> {
@@ -213,6 +238,7 @@ if (only.has("cpu")) {
   await measureCpu(server);
   await server.stop();
 }
+if (only.has("heap")) await measureHeap(flags.bundle);
 if (only.has("first")) await measureFirst(flags.bundle);
 if (only.has("open")) await measureOpen(flags.bundle);
 if (only.has("frontends")) await measureFrontends(flags.bundle);

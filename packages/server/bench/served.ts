@@ -4,6 +4,8 @@ import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
+import type { Collections } from "./gc-child.ts";
+import type { HeapSample } from "./heap-child.ts";
 
 export const ROOT: string = path.resolve(fileURLToPath(import.meta.url), "../../../..");
 export const FROM_SOURCE: readonly string[] = ["--conditions=@dlrm/source", "--no-warnings"];
@@ -19,8 +21,10 @@ export interface Served {
   readonly pid: number;
   /** CPU time of all threads that it has now, nanoseconds. */
   cpuNs(): number;
-  /** Garbage collections since the last call, milliseconds each; only with `observesGc`. */
-  gcPausesMs(): Promise<readonly number[]>;
+  /** What the garbage collector did since the last call; only if it `observes: "collections"`. */
+  collections(): Promise<Collections>;
+  /** Memory after a full collection; only if it `observes: "heaps"`. */
+  heaps(): Promise<HeapSample>;
   stop(): Promise<void>;
 }
 
@@ -28,13 +32,18 @@ export interface ServeOptions {
   readonly bundle: string;
   readonly cpus: string;
   readonly args: readonly string[];
-  readonly observesGc?: boolean;
+  readonly observes?: "collections" | "heaps";
+  /** Of Node. */
+  readonly nodeFlags?: readonly string[];
 }
 
-export async function serve({ bundle, cpus, args, observesGc = false }: ServeOptions): Promise<Served> {
-  const observer = fileURLToPath(new URL("gc-child.ts", import.meta.url));
+const OBSERVERS = { collections: "gc-child.ts", heaps: "heap-child.ts" } as const;
+
+export async function serve({ bundle, cpus, args, observes, nodeFlags = [] }: ServeOptions): Promise<Served> {
   const cli = path.join(ROOT, "packages/server/src/cli.ts");
-  const node = [process.execPath, ...FROM_SOURCE, ...(observesGc ? ["--import", observer] : []), cli];
+  const imported =
+    observes === undefined ? [] : ["--import", fileURLToPath(new URL(OBSERVERS[observes], import.meta.url))];
+  const node = [process.execPath, ...nodeFlags, ...FROM_SOURCE, ...imported, cli];
   const child = spawn(
     "taskset",
     ["-c", cpus, ...node, "--bundle", bundle, "--port", "0", "--device", "simulated", ...args],
@@ -55,17 +64,21 @@ export async function serve({ bundle, cpus, args, observesGc = false }: ServeOpt
   const [, port] = /"port":(\d+)/u.exec(log) as RegExpExecArray;
   const adminPort = /"adminPort":(\d+)/u.exec(log)?.[1];
   const pid = child.pid as number;
+  /** What the observer answers to a signal. */
+  const asked = async (word: string): Promise<unknown> => {
+    const before = log.length;
+    const answer = new RegExp(`^${word} (.*)\n`, "mu");
+    child.kill("SIGUSR2");
+    while (!answer.test(log.slice(before))) await sleep(POLL_MS);
+    return JSON.parse(answer.exec(log.slice(before))?.[1] as string);
+  };
   return {
     port: Number(port),
     adminPort: adminPort === undefined ? undefined : Number(adminPort),
     pid,
     cpuNs: () => threadNs(pid),
-    async gcPausesMs() {
-      const before = log.length;
-      child.kill("SIGUSR2");
-      while (!/GC (\[.*\])\n/u.test(log.slice(before))) await sleep(POLL_MS);
-      return JSON.parse((/GC (\[.*\])\n/u.exec(log.slice(before)) as RegExpExecArray)[1] as string) as number[];
-    },
+    collections: async () => (await asked("GC")) as Collections,
+    heaps: async () => (await asked("HEAPS")) as HeapSample,
     stop: () => stop(child),
   };
 }
