@@ -1,5 +1,6 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
+import { readdirSync, readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { tinyBundle } from "../test/tiny-bundle.ts";
 import { arm } from "./arm.ts";
@@ -22,12 +23,16 @@ const launch = {
 } as const;
 
 /** Starts the arm's command; `ended` gives its exit code and what it said. */
-function start(change: Partial<Parameters<typeof arm.command>[0]>): {
+function start(
+  change: Partial<Parameters<typeof arm.command>[0]>,
+  before: readonly string[] = [],
+): {
   child: ChildProcess;
   ended: Promise<{ code: number | null; log: string }>;
 } {
   const { file, args } = arm.command({ ...launch, ...change });
-  const child = spawn(file, args, { stdio: ["ignore", "ignore", "pipe"] });
+  const [command = file, ...rest] = [...before, file, ...args];
+  const child = spawn(command, rest, { stdio: ["ignore", "ignore", "pipe"] });
   let log = "";
   child.stderr?.on("data", (chunk: Buffer) => (log += chunk.toString()));
   return { child, ended: once(child, "close").then(([code]) => ({ code: code as number | null, log })) };
@@ -60,6 +65,32 @@ test("SIGTERM drains the server and ends it with code 0", async () => {
   const result = await ended;
   expect(result.code).toBe(0);
   expect(result.log).toMatch(/serving .* on 127\.0\.0\.1:\d+\nSIGTERM: draining\n$/);
+});
+
+/** The CPUs that this process may use. */
+const TASKSET = spawnSync("taskset", ["-cp", String(process.pid)], { encoding: "utf8" });
+const whyNoTaskset = process.platform === "linux" && TASKSET.status === 0 ? "" : " (skipped: no taskset)";
+
+test.skipIf(whyNoTaskset !== "")(`no thread leaves the CPUs that the server was given${whyNoTaskset}`, async () => {
+  const cpu = /: (\d+)/.exec(TASKSET.stdout)?.[1] ?? "0";
+  const { child, ended } = start({ bundleDir: fixture.bundle.dir, platform: "cpu", numThreads: 0 }, [
+    "taskset",
+    "-c",
+    cpu,
+  ]);
+  const allowed = new Set<string | undefined>();
+  let log = "";
+  child.stderr?.on("data", (chunk: Buffer) => {
+    log += chunk.toString();
+    if (!log.includes("serving ") || child.killed) return;
+    for (const thread of readdirSync(`/proc/${child.pid}/task`)) {
+      const status = readFileSync(`/proc/${child.pid}/task/${thread}/status`, "latin1");
+      allowed.add(/^Cpus_allowed_list:\s*(\S+)$/m.exec(status)?.[1]);
+    }
+    child.kill("SIGTERM");
+  });
+  expect((await ended).code).toBe(0);
+  expect([...allowed]).toEqual([cpu]);
 });
 
 test("what keeps the server from starting is one line, and its exit code", async () => {

@@ -1,3 +1,4 @@
+import { availableParallelism } from "node:os";
 import type * as OnnxRuntime from "onnxruntime-node";
 import type { InferenceSession } from "onnxruntime-node";
 import type { DeviceSettings, SlotBuffers } from "./device-messages.ts";
@@ -20,7 +21,8 @@ export class OnnxRunner {
     const ort = await import("onnxruntime-node");
     const session = await ort.InferenceSession.create(settings.modelPath, {
       executionProviders: settings.executionProviders,
-      ...(settings.numThreads === 0 ? {} : { intraOpNumThreads: settings.numThreads }),
+      // Without a number onnxruntime makes a thread for each core of the machine, and moves it to CPUs that this process may not use.
+      intraOpNumThreads: settings.numThreads === 0 ? availableParallelism() : settings.numThreads,
       interOpNumThreads: 1,
       executionMode: "sequential",
       graphOptimizationLevel: "all",
