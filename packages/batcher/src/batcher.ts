@@ -504,13 +504,11 @@ export class Batcher<Item, Result> {
         this.#toFlush -= Math.min(this.#toFlush, this.#flush("drain", maxItems, this.#options.maxBatchSize, nowMs));
         continue;
       }
-      const decision = this.#policy.decide({
-        nowMs,
-        items: queue.items,
-        size: queue.size,
-        oldestArrivalMs: queue.oldestArrivalMs(),
-        roomSinceMs: this.#roomSinceMs,
-      });
+      const decision = this.#decide(nowMs);
+      if (decision instanceof BatcherError) {
+        this.#flush("idle", Infinity, this.#options.maxBatchSize, nowMs, decision);
+        continue;
+      }
       if (decision.flush) {
         this.#flush(decision.reason, decision.maxItems, decision.maxSize, nowMs);
         continue;
@@ -530,6 +528,22 @@ export class Batcher<Item, Result> {
     this.#settleDrain();
   }
 
+  /** What the policy says; an error if it is a caller's and cannot say. */
+  #decide(nowMs: number): FlushDecision | BatcherError {
+    const queue = this.#queue;
+    try {
+      return this.#policy.decide({
+        nowMs,
+        items: queue.items,
+        size: queue.size,
+        oldestArrivalMs: queue.oldestArrivalMs(),
+        roomSinceMs: this.#roomSinceMs,
+      });
+    } catch (fault) {
+      return fault as BatcherError;
+    }
+  }
+
   readonly #onWaited = (): void => this.#pump();
 
   #stopWaiting(): void {
@@ -542,8 +556,8 @@ export class Batcher<Item, Result> {
     }
   }
 
-  /** Runs one batch, within these bounds, if anything waits. Returns how many items it has. */
-  #flush(reason: FlushReason, maxItems: number, maxSize: number, nowMs: number): number {
+  /** Runs one batch, within these bounds, if anything waits; or fails it with `fault`. Returns how many items it has. */
+  #flush(reason: FlushReason, maxItems: number, maxSize: number, nowMs: number, fault?: BatcherError): number {
     const queue = this.#queue;
     const oldestArrivalMs = queue.oldestArrivalMs();
     const taken = queue.takePlain(Math.min(maxItems, maxSize)) ?? this.#takeOneByOne(maxItems, maxSize, nowMs);
@@ -577,7 +591,11 @@ export class Batcher<Item, Result> {
     this.#counters.batchedSize += size;
     this.#counters.paddedSize += paddedSize;
     this.#hook("onBatchStart", batch.info);
-    this.#run(batch);
+    if (fault === undefined) {
+      this.#run(batch);
+    } else {
+      this.#failed(batch, fault);
+    }
     return waiting.length;
   }
 

@@ -1,5 +1,6 @@
 import { AdaptivePolicy } from "./adaptive-policy.ts";
 import type { BatchSizes } from "./batch-sizes.ts";
+import { CheckedPolicy } from "./checked-policy.ts";
 import type { CostModel } from "./cost-model.ts";
 import type { FlushPolicy } from "./flush-policy.ts";
 import { OffPolicy } from "./flush-policy.ts";
@@ -21,6 +22,6 @@ export function makePolicy<Item, Result>(
     case "adaptive":
       return new AdaptivePolicy(cost, maxBatchSize, sizes, paddingPolicy, latencyBudgetMs);
     default:
-      return policy;
+      return new CheckedPolicy(policy, maxBatchSize);
   }
 }

@@ -2,6 +2,7 @@ import { AdaptivePolicy } from "../adaptive-policy.ts";
 import type { BatchSizes } from "../batch-sizes.ts";
 import { BatcherError } from "../batcher-error.ts";
 import type { BatcherHooks } from "../batcher-hooks.ts";
+import { CheckedPolicy } from "../checked-policy.ts";
 import type { CostModel } from "../cost-model.ts";
 import type { FlushPolicy } from "../flush-policy.ts";
 import { OffPolicy } from "../flush-policy.ts";
@@ -101,6 +102,6 @@ export function makeRingPolicy(
     case "adaptive":
       return new AdaptivePolicy(cost, maxBatchSize, sizes, "padUp", latencyBudgetMs);
     default:
-      return policy;
+      return new CheckedPolicy(policy, maxBatchSize);
   }
 }

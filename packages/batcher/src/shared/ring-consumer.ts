@@ -2,8 +2,9 @@ import { BatchSizes } from "../batch-sizes.ts";
 import { BatcherError } from "../batcher-error.ts";
 import { systemClock } from "../clock.ts";
 import { CostModel } from "../cost-model.ts";
-import type { FlushPolicy, FlushReason } from "../flush-policy.ts";
+import type { FlushDecision, FlushPolicy, FlushReason } from "../flush-policy.ts";
 import { DEADLINE_MARGIN } from "../flush-policy.ts";
+import { reasonOf } from "../reason-of.ts";
 import { AdaptiveSpin } from "./adaptive-spin.ts";
 import type { RingConsumerOptions } from "./consumer-options.ts";
 import { checkSizes, makeRingPolicy, runLimits } from "./consumer-options.ts";
@@ -105,6 +106,10 @@ export class RingConsumer<Schema extends RingSchema> {
           if (!this.#start(next)) {
             continue;
           }
+          if (next.fault !== undefined) {
+            this.#finish(next, next.fault);
+            continue;
+          }
           if (runsBeside) {
             void this.#runBeside(next, run);
             continue;
@@ -146,11 +151,13 @@ export class RingConsumer<Schema extends RingSchema> {
       }
       this.#wait.forCompletionBlocking(next.slot, next.reserved);
       if (this.#start(next)) {
-        let error: BatcherError | undefined;
-        try {
-          run(next);
-        } catch (cause) {
-          error = runFailed(cause);
+        let error = next.fault;
+        if (error === undefined) {
+          try {
+            run(next);
+          } catch (cause) {
+            error = runFailed(cause);
+          }
         }
         this.#finish(next, error);
       }
@@ -199,13 +206,20 @@ export class RingConsumer<Schema extends RingSchema> {
     head.look(this.#batches.memoryOf(slot), rows);
     const nowMs = sharedNowMs();
     const items = Math.max(1, head.items);
-    const decision = this.#policy.decide({
-      nowMs,
-      items,
-      size: rows,
-      oldestArrivalMs: Math.min(nowMs, head.oldestMs),
-      roomSinceMs: this.#roomSinceMs,
-    });
+    let decision: FlushDecision;
+    try {
+      decision = this.#policy.decide({
+        nowMs,
+        items,
+        size: rows,
+        oldestArrivalMs: Math.min(nowMs, head.oldestMs),
+        roomSinceMs: this.#roomSinceMs,
+      });
+    } catch (fault) {
+      const batch = this.#take(slot, "idle");
+      batch.fault = fault as BatcherError;
+      return batch;
+    }
     if (decision.flush) {
       return this.#take(slot, decision.reason);
     }
@@ -334,6 +348,5 @@ export class RingConsumer<Schema extends RingSchema> {
 }
 
 function runFailed(cause: unknown): BatcherError {
-  const reason = cause instanceof Error ? cause.message : String(cause);
-  return new BatcherError("run_failed", `the run of the batch failed: ${reason}`, { cause });
+  return new BatcherError("run_failed", `the run of the batch failed: ${reasonOf(cause)}`, { cause });
 }

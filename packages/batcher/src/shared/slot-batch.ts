@@ -1,3 +1,4 @@
+import type { BatcherError } from "../batcher-error.ts";
 import type { FlushReason } from "../flush-policy.ts";
 import type { RingSchema, SlotMemory, SlotViews } from "./ring-memory.ts";
 
@@ -36,6 +37,8 @@ export class SlotBatch<Schema extends RingSchema> implements RingBatch<Schema> {
   isGivenUp = false;
   /** With `isGivenUp`: there was no other memory for the slot, which waits for the end of the run. */
   holdsSlot = false;
+  /** Why it fails without being run: the policy could not decide of it. */
+  fault: BatcherError | undefined;
   readonly #arrivals: Float64Array;
   #controller: AbortController | undefined;
 
@@ -69,6 +72,7 @@ export class SlotBatch<Schema extends RingSchema> implements RingBatch<Schema> {
     this.reserved = reserved;
     this.flushReason = flushReason;
     this.isGivenUp = false;
+    this.fault = undefined;
     this.#controller = undefined;
   }
 }
