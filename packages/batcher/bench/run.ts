@@ -1,33 +1,30 @@
 /**
- * `nx run batcher:bench`: plays the policies against simulated devices, measures the overhead of an item, and writes
- * bench-results/batcher.json, and beside it the points of the simulation. `--only simulation|costs` does one of the two and
- * keeps the other's figures. `--docs` also writes the pages of docs/. `--quick` takes fewer requests.
+ * `nx run batcher:bench [-- --help]`: plays the policies against simulated devices, measures the overhead of an item, and writes
+ * bench-results/batcher.json, and beside it the points of the simulation. What else it takes is in
+ * options.ts.
  */
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
-import { parseArgs } from "node:util";
 import { chartOf } from "./chart.ts";
 import { costsPage } from "./costs-page.ts";
 import type { Figure } from "./figures.ts";
 import { gridFigures, overheadFigures, sharedFigures } from "./figures.ts";
 import { figuresOf, playGrid } from "./grid.ts";
+import { optionsOf, USAGE } from "./options.ts";
 import { measureOverheadInProcesses } from "./overhead.ts";
 import { policiesPage } from "./policies-page.ts";
 import { measureOnOneCore, measureSharedCost } from "./shared-cost.ts";
 
-const { values } = parseArgs({
-  options: {
-    quick: { type: "boolean", default: false },
-    docs: { type: "boolean", default: false },
-    only: { type: "string" },
-    seed: { type: "string", default: "1" },
-  },
-});
-const { quick, only } = values;
-if (only !== undefined && only !== "simulation" && only !== "costs") {
-  console.error(`--only: expected simulation or costs, received ${only}`);
+const options = optionsOf(process.argv.slice(2));
+if (options === "help") {
+  console.log(USAGE);
+  process.exit(0);
+}
+if ("problem" in options) {
+  console.error(options.problem);
   process.exit(2);
 }
+const { quick, only, seed } = options;
 
 const root = new URL("../../../", import.meta.url);
 const docs = new URL("packages/batcher/docs/", root);
@@ -48,7 +45,7 @@ if (only !== "simulation") {
     ...sharedFigures(measureOnOneCore(batches) ?? [], "_one_core"),
   ];
   figures.push(...costs);
-  if (values.docs) {
+  if (options.docs) {
     await writeFile(new URL("costs.md", docs), costsPage(costs));
     progress("written: docs/costs.md");
   }
@@ -56,7 +53,7 @@ if (only !== "simulation") {
 if (only !== "costs") {
   const points = await playGrid({
     requests: quick ? 500 : 2000,
-    seed: Number(values.seed),
+    seed,
     onPoint: ({ device, requestSize, loadName, throughputRatio, p99Ratio }, done, total) =>
       progress(
         `simulation ${done}/${total}: ${device.name}, ${requestSize} a request, ${loadName}: ` +
@@ -67,7 +64,7 @@ if (only !== "costs") {
   figures.push(...gridFigures(grid));
   const details = {
     environment: { runtime: `node ${process.version}`, platform: `${process.platform} ${process.arch}` },
-    settings: { quick, seed: Number(values.seed) },
+    settings: { quick, seed },
     points: points.map(({ device, requestSize, loadName, results: byPolicy, throughputRatio, p99Ratio }) => ({
       device: device.name,
       requestSize,
@@ -78,7 +75,7 @@ if (only !== "costs") {
     })),
   };
   await writeFile(new URL("batcher.details.json", results), `${JSON.stringify(details, undefined, 2)}\n`);
-  if (values.docs) {
+  if (options.docs) {
     await writeFile(new URL("policies.svg", docs), chartOf(points));
     await writeFile(new URL("policies.md", docs), policiesPage(points, grid));
     progress("written: docs/policies.md and docs/policies.svg");
