@@ -440,6 +440,20 @@ describe("runBench", { timeout: 300_000 }, () => {
     expect(readFileSync(results("summary.json"), "utf8")).toBe(before);
   });
 
+  it("has its work_dir for itself, and gives it back", async () => {
+    let second: Promise<unknown> | undefined;
+    const measure: Measure = async (request) => {
+      second ??= run([fakeArm("py")]);
+      await expect(second).rejects.toMatchObject({ code: "usage", message: expect.stringContaining(workDir) });
+      return await measured(request);
+    };
+    const { summary, exitCode } = await run([fakeArm("engine")], { measure });
+    expect(exitCode).toBe(0);
+    expect(summary.arms?.map(({ arm }) => arm)).toEqual(["engine"]);
+    expect(readdirSync(workDir)).toEqual(["results"]);
+    expect((await run([fakeArm("engine")])).exitCode).toBe(0);
+  });
+
   it("puts no load on an arm whose scores are wrong", async () => {
     const { summary, exitCode } = await run([fakeArm("engine", { mode: "wrong" })]);
     expect(exitCode).toBe(1);

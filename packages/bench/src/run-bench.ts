@@ -23,6 +23,7 @@ import { describePinning, describeSettings } from "./run-description.ts";
 import { describeExit } from "./server-process.ts";
 import type { BenchSettings } from "./settings.ts";
 import { formatSeconds, TimeLeft } from "./time-left.ts";
+import { takeWorkDir } from "./work-dir.ts";
 import { writeReport } from "./write-report.ts";
 
 /** What a run works with; the command passes the real things, tests doubles of some. */
@@ -57,17 +58,23 @@ export interface BenchOutcome {
 /**
  * Runs the whole plan and writes the results. An arm that fails is given up, the others go on.
  *
- * @throws BenchError `prepare_failed` if there is no model to serve; errors of the file system where results go.
+ * @throws BenchError `usage` if another run has the work_dir, or it cannot be written; `prepare_failed` if there is no model to
+ *   serve; errors of the file system where results go.
  */
 export async function runBench(settings: BenchSettings, dependencies: BenchDependencies): Promise<BenchOutcome> {
-  const run = new Run(settings, dependencies);
+  const giveBack = takeWorkDir(settings.workDir);
   try {
-    await run.all();
+    const run = new Run(settings, dependencies);
+    try {
+      await run.all();
+    } finally {
+      await run.stopArm();
+      run.close();
+    }
+    return await run.report();
   } finally {
-    await run.stopArm();
-    run.close();
+    giveBack();
   }
-  return await run.report();
 }
 
 /** One run: `all` once, then `report`. */

@@ -1,0 +1,86 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { beforeEach, expect, it } from "vitest";
+import { LOCK_FILE, takeWorkDir } from "./work-dir.ts";
+
+let folder: string;
+
+beforeEach(() => {
+  folder = mkdtempSync(path.join(tmpdir(), "bench-work-dir-"));
+});
+
+function lockFile(): string {
+  return path.join(folder, LOCK_FILE);
+}
+
+it("makes the folder with its parents, and leaves no lock once it is given back", () => {
+  const deep = path.join(folder, "a", "b");
+  const giveBack = takeWorkDir(deep);
+  expect(existsSync(path.join(deep, LOCK_FILE))).toBe(true);
+  giveBack();
+  expect(existsSync(path.join(deep, LOCK_FILE))).toBe(false);
+  takeWorkDir(deep)();
+});
+
+it("refuses a folder that a process that lives has, and says which", () => {
+  const giveBack = takeWorkDir(folder);
+  const { since } = JSON.parse(readFileSync(lockFile(), "utf8")) as { since: string };
+  // Another run of this process is a run, too; its lock differs in the time.
+  writeFileSync(lockFile(), readFileSync(lockFile(), "utf8").replace(since, "2026-01-02T03:04:05.678Z"));
+  expect(() => takeWorkDir(folder)).toThrow(
+    expect.objectContaining({
+      code: "usage",
+      message:
+        `--work_dir: expected a folder that no other run uses, got ${folder}, which process ${process.pid} has used since ` +
+        "2026-01-02T03:04:05.678Z: wait until it has ended, or name another folder",
+    }),
+  );
+  giveBack();
+  expect(existsSync(lockFile()), "the lock of another run stays").toBe(true);
+});
+
+it("takes over from a process that was killed", async () => {
+  const child = spawn(process.execPath, ["-e", "setInterval(() => {}, 1e6)"], { stdio: "ignore" });
+  const ended = once(child, "exit");
+  child.kill("SIGKILL");
+  await ended;
+  writeFileSync(lockFile(), JSON.stringify({ pid: child.pid, startTicks: "1", since: "2026-01-02T03:04:05.678Z" }));
+  takeWorkDir(folder)();
+  expect(existsSync(lockFile())).toBe(false);
+});
+
+it.skipIf(!existsSync("/proc/self/stat"))(
+  "takes over where another process has got the holder's pid (needs /proc)",
+  () => {
+    writeFileSync(lockFile(), JSON.stringify({ pid: process.pid, startTicks: "1", since: "2026-01-02T03:04:05.678Z" }));
+    takeWorkDir(folder)();
+    expect(existsSync(lockFile())).toBe(false);
+  },
+);
+
+it.each(["", "{", "null", '{"pid":"x"}', '{"pid":0}'])("takes over a lock that holds %j", (text) => {
+  writeFileSync(lockFile(), text);
+  takeWorkDir(folder)();
+  expect(existsSync(lockFile())).toBe(false);
+});
+
+it("names a folder that cannot be made, and why", () => {
+  writeFileSync(path.join(folder, "file"), "");
+  const inFile = path.join(folder, "file", "work");
+  expect(() => takeWorkDir(inFile)).toThrow(
+    expect.objectContaining({
+      code: "usage",
+      message: expect.stringContaining(`--work_dir: expected a folder that can be written, got ${inFile}: ENOTDIR`),
+    }),
+  );
+});
+
+// Node's own recursive mkdir never returns there.
+it.skipIf(!existsSync("/proc/self"))("names a folder under one that takes none (needs /proc)", () => {
+  expect(() => takeWorkDir("/proc/dlrm/work")).toThrow(
+    /^--work_dir: expected a folder that can be written, got \/proc\/dlrm\/work: (ENOENT|EACCES|EPERM)/,
+  );
+});
