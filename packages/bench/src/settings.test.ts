@@ -132,6 +132,12 @@ describe("resolveSettings", () => {
       { request_batch_sizes: "0" },
       '--request_batch_sizes: expected whole numbers of at least 1, separated by commas, got "0"',
     ],
+    [{ concurrencies: "1,65537" }, '--concurrencies: expected whole numbers of at most 65536, got "1,65537"'],
+    [{ connections: "65537" }, '--connections: expected a whole number of at most 65536, got "65537"'],
+    [{ num_threads: "1025" }, '--num_threads: expected a whole number of at most 1024, got "1025"'],
+    [{ num_processes: "1025" }, '--num_processes: expected a whole number of at most 1024, got "1025"'],
+    [{ repeats: "1001" }, '--repeats: expected a whole number of at most 1000, got "1001"'],
+    [{ duration: "86400.1" }, '--duration: expected a number of at most 86400, got "86400.1"'],
     [{ server_cpus: "first" }, '--server_cpus: expected a list of CPUs, as in 0-3,8, got "first"'],
     [{ client_cpus: "1-2" }, '--client_cpus: expected CPUs among 0-1, got "1-2"'],
     [
@@ -144,6 +150,11 @@ describe("resolveSettings", () => {
     [{ connections: "1", client_processes: "2" }, "--client_processes: expected at most --connections, 1, got 2"],
   ])("refuses %j", (flags, problem) => {
     expect(problemsOf(flags as Record<string, string>)).toEqual([problem]);
+  });
+
+  it("takes the largest values", () => {
+    const largest = { concurrencies: "65536", connections: "65536", num_threads: "1024", num_processes: "1024" };
+    expect(problemsOf({ ...largest, repeats: "1000", duration: "86400", warmup: "86400" })).toEqual([]);
   });
 
   it("names every problem at once", () => {

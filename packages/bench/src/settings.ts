@@ -64,6 +64,12 @@ const SMOKE: FlagValues = {
   open_loop: "off",
 };
 
+// What lies beyond is a slip of the hand, and would end in a machine without memory or a run without end.
+const MAX_CALLERS = 65_536;
+const MAX_THREADS = 1024;
+const MAX_REPEATS = 1000;
+const MAX_SECONDS = 86_400;
+
 /** @throws BenchError `usage` that lists every problem. */
 export function resolveSettings(flags: FlagValues, context: SettingsContext): BenchSettings {
   const given = flags["smoke"] === true ? { ...SMOKE, ...withoutUndefined(flags) } : flags;
@@ -73,7 +79,7 @@ export function resolveSettings(flags: FlagValues, context: SettingsContext): Be
   const onPlatform = context.arms.filter((arm) => arm.platforms.includes(platform)).map((arm) => arm.name);
   const serverCpus = read.cpus("server_cpus", split.server, context.machine.cpus);
   const clientCpus = read.cpus("client_cpus", split.client, context.machine.cpus);
-  const connections = read.integer("connections", 64, 1);
+  const connections = read.integer("connections", 64, 1, MAX_CALLERS);
   const settings: BenchSettings = {
     platform,
     device: given["device"] === undefined ? undefined : read.text("device", ""),
@@ -87,21 +93,21 @@ export function resolveSettings(flags: FlagValues, context: SettingsContext): Be
     ),
     armsNamed: flags["arms"] !== undefined || flags["smoke"] === true,
     requestBatchSizes: read.integers("request_batch_sizes", [1, 16, 128]),
-    concurrencies: read.integers("concurrencies", [1, 4, 16, 64]),
-    durationS: read.number("duration", 10, 0.1),
-    warmupS: read.number("warmup", 2, 0),
-    repeats: read.integer("repeats", 3, 1),
+    concurrencies: read.integers("concurrencies", [1, 4, 16, 64], MAX_CALLERS),
+    durationS: read.number("duration", 10, 0.1, MAX_SECONDS),
+    warmupS: read.number("warmup", 2, 0, MAX_SECONDS),
+    repeats: read.integer("repeats", 3, 1, MAX_REPEATS),
     openLoop: read.choice("open_loop", ["on", "off"], "on") === "on",
     connections,
     serverCpus,
     clientCpus,
-    numThreads: read.integer("num_threads", 0, 0),
-    numProcesses: read.integer("num_processes", Math.min(8, Math.max(1, serverCpus.length)), 1),
+    numThreads: read.integer("num_threads", 0, 0, MAX_THREADS),
+    numProcesses: read.integer("num_processes", Math.min(8, Math.max(1, serverCpus.length)), 1, MAX_THREADS),
     clientProcesses: read.integer("client_processes", Math.min(8, connections, Math.max(1, clientCpus.length)), 1),
     maxBatchSize: read.integer("max_batch_size", 4096, 1),
     idDistribution: read.idDistribution("id_distribution"),
     seed: read.integer("seed", 1, 0),
-    startTimeoutS: read.number("start_timeout", 300, 1),
+    startTimeoutS: read.number("start_timeout", 300, 1, MAX_SECONDS),
     workDir: path.resolve(context.currentDir, read.text("work_dir", "bench-work")),
     dryRun: given["dry_run"] === true,
     resume: given["resume"] === true,
@@ -146,23 +152,29 @@ class FlagReader {
     return choice ?? this.#wrong(name, `one of ${choices.join(", ")}`, value, fallback);
   }
 
-  number(name: string, fallback: number, min: number): number {
+  number(name: string, fallback: number, min: number, max: number): number {
     const text = this.text(name, String(fallback));
     const value = /^\d+(\.\d+)?$/.test(text) ? Number(text) : Number.NaN;
+    if (value > max) return this.#wrong(name, `a number of at most ${max}`, text, fallback);
     return value >= min ? value : this.#wrong(name, `a number of at least ${min}`, text, fallback);
   }
 
-  integer(name: string, fallback: number, min: number): number {
+  integer(name: string, fallback: number, min: number, max = Infinity): number {
     const text = this.text(name, String(fallback));
-    return toInteger(text, min) ?? this.#wrong(name, `a whole number of at least ${min}`, text, fallback);
+    const value = toInteger(text, min);
+    if (value === undefined) return this.#wrong(name, `a whole number of at least ${min}`, text, fallback);
+    return value > max ? this.#wrong(name, `a whole number of at most ${max}`, text, fallback) : value;
   }
 
   /** Ascending, each once. */
-  integers(name: string, fallback: readonly number[]): readonly number[] {
+  integers(name: string, fallback: readonly number[], max = Infinity): readonly number[] {
     const text = this.text(name, fallback.join(","));
     const values = text.split(",").map((part) => toInteger(part.trim(), 1));
     if (values.includes(undefined)) {
       return this.#wrong(name, "whole numbers of at least 1, separated by commas", text, fallback);
+    }
+    if ((values as number[]).some((value) => value > max)) {
+      return this.#wrong(name, `whole numbers of at most ${max}`, text, fallback);
     }
     return [...new Set(values as number[])].sort((a, b) => a - b);
   }
