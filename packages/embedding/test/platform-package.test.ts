@@ -16,6 +16,9 @@ beforeAll(async () => {
 afterAll(() => rm(dir, { recursive: true }));
 
 const run = (...args: string[]) => promisify(execFile)(process.execPath, [...process.execArgv, script, ...args]);
+const workflow = path.resolve(packageDir, "../../.github/workflows/bindings.yml");
+const platformsOfWorkflow = async () =>
+  Array.from((await readFile(workflow, "utf8")).matchAll(/\{ platform: ([\w-]+),/g), ([, platform]) => platform);
 const readJson = async (file: string) => JSON.parse(await readFile(file, "utf8")) as Record<string, unknown>;
 
 test("makes a package that npm installs on its platform only", async () => {
@@ -61,4 +64,8 @@ test("refuses platforms and commands it does not know", async () => {
   });
   await expect(run("publish", dir)).rejects.toMatchObject({ code: 2 });
   await expect(run("make")).rejects.toMatchObject({ code: 2 });
+});
+
+test("the workflow that builds packages has all of their platforms", async () => {
+  expect(new Set(await platformsOfWorkflow())).toEqual(new Set(Object.keys(PLATFORMS)));
 });
