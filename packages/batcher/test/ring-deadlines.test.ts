@@ -3,8 +3,11 @@ import type { FlushPolicy } from "../src/flush-policy.ts";
 import type { BatcherError } from "../src/shared/index.ts";
 import { closeRing, createSharedRing, RingConsumer, RingPort, RingProducer } from "../src/shared/index.ts";
 import { RingHints } from "../src/shared/ring-hints.ts";
-import { mapControl } from "../src/shared/ring-memory.ts";
-import { SLEEPING } from "../src/shared/ring-protocol.ts";
+import { numberOf, takeNumber } from "../src/shared/producer-numbers.ts";
+import type { SlotMemory } from "../src/shared/ring-memory.ts";
+import { mapControl, mapMemories, shapeOf, sharedNowMs } from "../src/shared/ring-memory.ts";
+import { commit, reserve, SLEEPING, slotOfPlace } from "../src/shared/ring-protocol.ts";
+import type { Schema } from "./ring-sums.ts";
 import { code, run, schema, submit, turns } from "./ring-sums.ts";
 
 describe("a ring whose policy would wait for more", () => {
@@ -60,6 +63,34 @@ describe("a ring whose policy would wait for more", () => {
     expect(Atomics.load(control, SLEEPING)).toBe(0);
     expect(await Promise.all(results)).toEqual([[1], [1], [1], [1]]);
     expect(sizes).toEqual([4]);
+    expect(consumer.stats().batches.deadline).toBe(1);
+    closeRing(ring);
+    await served;
+  });
+
+  test("finds an item in a hurry behind one that was not said when it went to sleep", async () => {
+    const ring = createSharedRing({ schema, maxBatchSize: 8 });
+    const { control, numbers } = mapControl(ring);
+    const shape = shapeOf(ring);
+    const slow = numberOf(takeNumber(control, shape, numbers));
+    const producer = new RingProducer(ring, { spinMicros: 0 });
+    const consumer = new RingConsumer(ring, { policy: patient });
+    // Its thread stands still between taking a row and saying what for.
+    const place = reserve(control, shape, slow, 1);
+    const hurried = submit(producer, [[1, 0, 0]], { deadlineMs: IN_A_HURRY_MS });
+    const served = consumer.serve(run);
+    await turns();
+    expect(Atomics.load(control, SLEEPING)).toBe(1);
+    const { sizes, arrivals, deadlines } = mapMemories(ring)[slotOfPlace(place)] as SlotMemory<Schema>;
+    arrivals[0] = sharedNowMs();
+    deadlines[0] = Infinity;
+    Atomics.store(sizes, 0, 1);
+    commit(control, shape, slow, slotOfPlace(place), 1);
+    expect(Atomics.load(control, SLEEPING)).toBe(1);
+    // As the slow one would, had it been the ring's own end that said it.
+    const another = submit(producer, [[2, 0, 0]]);
+    expect(Atomics.load(control, SLEEPING)).toBe(0);
+    expect(await Promise.all([hurried, another])).toEqual([[1], [2]]);
     expect(consumer.stats().batches.deadline).toBe(1);
     closeRing(ring);
     await served;

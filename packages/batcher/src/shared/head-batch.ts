@@ -38,6 +38,11 @@ export class HeadBatch<Schema extends RingSchema> {
     }
   }
 
+  /** Whether all items in so many reserved rows were seen: of the last ones it may not be said yet how large they are. */
+  hasSeen(rows: number): boolean {
+    return this.#rows >= rows;
+  }
+
   /** Takes the items out of a complete batch of so many reserved rows. Returns the last one's size. */
   take({ sizes, arrivals }: SlotMemory<Schema>, rows: number, nowMs: number, stats: ConsumerStats<Schema>): number {
     let size = 0;

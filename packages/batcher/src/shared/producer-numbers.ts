@@ -26,11 +26,16 @@ export function takeNumber(control: Int32Array, ring: RingShape, numbers: Int32A
   return number < 0 ? -1 : Atomics.load(numbers, FREED + number) * NUMBERS + number;
 }
 
-/** As `buryProducer`, once only for each id; then the consumer frees the number. */
+/**
+ * As `buryProducer`, once only for each id; then the consumer frees the number. Not by two threads at a time of one id; by another
+ * that has ended on its way it may be begun.
+ */
 export function buryId(control: Int32Array, ring: RingShape, numbers: Int32Array, id: number): void {
   const number = numberOf(id);
+  // In this order: what is no longer marked as buried was counted as freed before.
+  const isBuried = (Atomics.load(numbers, BURIED) & (1 << number)) !== 0;
   const isGone = Atomics.load(numbers, FREED + number) * NUMBERS + number !== id;
-  if (isGone || (Atomics.load(numbers, BURIED) & (1 << number)) !== 0) {
+  if (isBuried || isGone) {
     return;
   }
   buryProducer(control, ring, number);

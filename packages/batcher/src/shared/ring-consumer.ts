@@ -15,7 +15,7 @@ import { ConsumerWait, UNTIL_ANY } from "./consumer-wait.ts";
 import { HeadBatch } from "./head-batch.ts";
 import { KeepAlive } from "./keep-alive.ts";
 import { freeBuried, hasBuried, mayHaveBuried } from "./producer-numbers.ts";
-import { RingHints } from "./ring-hints.ts";
+import { ANY_DEADLINE, RingHints } from "./ring-hints.ts";
 import type { RingSchema, SharedRing } from "./ring-memory.ts";
 import { mapControl, shapeOf, sharedNowMs } from "./ring-memory.ts";
 import type { RingShape } from "./ring-protocol.ts";
@@ -29,6 +29,7 @@ import {
   MAX_ROWS,
   raiseLifecycle,
   rowsOf,
+  SLEEPING,
   slotAt,
   STATUS_FAILED,
   STATUS_OK,
@@ -234,7 +235,7 @@ export class RingConsumer<Schema extends RingSchema> {
       untilMs: Math.min(decision.untilMs, flushByMs),
       rows: Math.max(rows + 1, untilRows),
       // No more than the earliest that is known: else rounding might have that one end the wait for itself.
-      wakesBeforeMs: Math.min(decision.untilMs + runMs, head.earliestDeadlineMs),
+      wakesBeforeMs: Math.min(decision.untilMs + runMs, head.earliestDeadlineMs, Number.MAX_VALUE),
     };
   }
 
@@ -337,9 +338,20 @@ export class RingConsumer<Schema extends RingSchema> {
     if (wakesBeforeMs === -Infinity) {
       return false;
     }
+    if (!this.#seesAll()) {
+      // One in a hurry may be behind one that is not said yet: who says one from now on wakes us.
+      this.#hints.wakesBeforeMs = ANY_DEADLINE;
+      Atomics.store(this.#control, SLEEPING, 1);
+      this.#seesAll();
+    }
+    return this.#headBatch.earliestDeadlineMs < wakesBeforeMs;
+  }
+
+  /** Looks at the items of the next batch; false if some are not said yet. */
+  #seesAll(): boolean {
     const rows = rowsOf(wordAt(this.#control, this.#shape, this.#head));
     this.#headBatch.look(this.#batches.memoryOf(this.#headSlot()), rows);
-    return this.#headBatch.earliestDeadlineMs < wakesBeforeMs;
+    return this.#headBatch.hasSeen(rows);
   }
 
   #headSlot(): number {

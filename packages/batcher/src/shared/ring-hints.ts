@@ -6,6 +6,9 @@ const WAKES_BEFORE_MS = 0;
 const FIXED_MS = 1;
 const PER_SIZE_MS = 2;
 
+/** Of `wakesBeforeMs`: any item does, also one without a deadline. */
+export const ANY_DEADLINE: number = Infinity;
+
 export class RingHints {
   readonly #hints: Float64Array;
 

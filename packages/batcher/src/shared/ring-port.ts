@@ -2,7 +2,7 @@ import { BatcherError } from "../batcher-error.ts";
 import { KeepAlive } from "./keep-alive.ts";
 import { buryId, numberOf, takeNumber } from "./producer-numbers.ts";
 import { ResultWatch } from "./result-watch.ts";
-import { RingHints } from "./ring-hints.ts";
+import { ANY_DEADLINE, RingHints } from "./ring-hints.ts";
 import type { RingSchema, SharedRing, SlotMemory, SlotViews } from "./ring-memory.ts";
 import { mapControl, mapMemories, readMessage, shapeOf, sharedNowMs } from "./ring-memory.ts";
 import type { RingShape } from "./ring-protocol.ts";
@@ -136,7 +136,7 @@ export class RingPort<Schema extends RingSchema> {
       memory.arrivals[row] = arrivalMs;
       memory.deadlines[row] = arrivalMs + deadlineMs;
       Atomics.store(memory.sizes, row, size);
-      if (deadlineMs < Infinity) {
+      if (Atomics.load(this.#control, SLEEPING) === 1) {
         this.#wakeForDeadline(arrivalMs + deadlineMs);
       }
       if (!this.#results.watches(slot)) {
@@ -229,9 +229,10 @@ export class RingPort<Schema extends RingSchema> {
     return this.#memory[this.#memories[slot] as number] as SlotMemory<Schema>;
   }
 
-  /** After the item's size can be seen: either the consumer sees the item before it sleeps, or we see that it sleeps. */
+  /** After the item's size can be seen, if the consumer sleeps: either it sees the item before it sleeps, or we see that it sleeps. */
   #wakeForDeadline(deadlineAtMs: number): void {
-    if (Atomics.load(this.#control, SLEEPING) === 1 && deadlineAtMs < this.#hints.wakesBeforeMs) {
+    const { wakesBeforeMs } = this.#hints;
+    if (deadlineAtMs < wakesBeforeMs || wakesBeforeMs === ANY_DEADLINE) {
       wakeConsumer(this.#control);
     }
   }

@@ -134,7 +134,9 @@ let running: Run<unknown> | undefined;
 
 const operation =
   (kind: OperationKind, used: boolean) =>
-  (_: unknown, word: number, value = 0, other = 0): number => {
+  (array: Int32Array, index: number, value = 0, other = 0): number => {
+    // Arrays are parts of one memory, of which the control words are the first.
+    const word = index + array.byteOffset / Int32Array.BYTES_PER_ELEMENT;
     const result = (running as Run<unknown>).step(kind, word, value, other);
     return used ? result : UNUSED;
   };

@@ -13,6 +13,9 @@ const CANCELLED: ModelItem = { size: 1, may: "cancel" };
 const EXPIRING: ModelItem = { size: 1, may: "expire" };
 const THROWING: ModelItem = { size: 1, throws: true };
 
+const LEISURELY: ModelItem = { size: 1, hurries: false };
+const HURRIED: ModelItem = { size: 1, hurries: true };
+
 const OK = ["ok"];
 const DRAINED = ["closed", "draining", "ok"];
 const SINGLE = { slots: 2, rows: 2, producers: [[ONE]] } as const;
@@ -64,6 +67,21 @@ export const WHOLE_CASES: readonly SearchedCase[] = [
     mortal: "consumer",
     outcomes: ["consumer_gone", "ok"],
   },
+  {
+    ...SINGLE,
+    name: "another takes the place of the producer that dies",
+    mortal: 0,
+    heir: [ONE],
+    outcomes: ["ok", "overloaded"],
+  },
+  {
+    ...PAIR,
+    name: "an item in a hurry ends the wait for more",
+    rows: 3,
+    producers: [[LEISURELY], [HURRIED]],
+    waitsForHurried: true,
+    outcomes: ["inRing", "ok"],
+  },
 ];
 
 /** Too large for that: the handlers of the threads are interrupted so often at most. */
@@ -77,6 +95,14 @@ export const BOUNDED_CASES: readonly SearchedCase[] = [
     mortal: "consumer",
     interruptions: 2,
     outcomes: ["consumer_gone", "ok"],
+  },
+  {
+    ...PAIR,
+    name: "another takes the place of one of two producers",
+    mortal: 0,
+    heir: [ONE],
+    interruptions: 0,
+    outcomes: ["ok", "overloaded"],
   },
   { ...FOUR, name: "four items", interruptions: 0, outcomes: OK },
   {

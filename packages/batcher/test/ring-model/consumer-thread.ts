@@ -11,6 +11,8 @@ import {
 } from "../../src/shared/ring-protocol.ts";
 import type { RingShape } from "../../src/shared/ring-protocol.ts";
 import type { Steps, Thread, ThreadEvent } from "./atomic-steps.ts";
+import type { ModelMemory } from "./memory.ts";
+import { hintAt, SAID, saidAt, UNSAID, WAKES_ALL, WAKES_HURRIED } from "./memory.ts";
 import type { Protocol } from "./protocol.ts";
 import type { RingWorld } from "./ring-world.ts";
 
@@ -27,6 +29,12 @@ export interface ConsumerOptions {
   readonly waitsForMore: boolean;
   /** Whether a run may also fail. */
   readonly runsFail: boolean;
+  /** Whether numbers of dead producers are freed. */
+  readonly reusesNumbers: boolean;
+  /** Whether the policy waits until the batch is full or has an item in a hurry; else each batch is closed at some time. */
+  readonly waitsForHurried: boolean;
+  /** A mistake: it sleeps as if rows whose items are not said were none in a hurry. */
+  readonly forgetsUnsaid: boolean;
 }
 
 const EVENTS: Readonly<Record<ConsumerState["phase"], readonly ThreadEvent[]>> = {
@@ -49,7 +57,7 @@ const EVENTS: Readonly<Record<ConsumerState["phase"], readonly ThreadEvent[]>> =
 export function consumerThread(
   protocol: Protocol,
   ring: RingShape,
-  control: Int32Array,
+  { control, numbers, rows: said }: ModelMemory,
   options: ConsumerOptions,
 ): Thread<ConsumerState, RingWorld> {
   return {
@@ -74,6 +82,10 @@ export function consumerThread(
   };
 
   function next(state: ConsumerState, steps: Steps<RingWorld>): void {
+    // Looked at in memory that may be some steps behind.
+    if (options.reusesNumbers && protocol.hasBuried(numbers) && steps.choose(2) === 1) {
+      protocol.freeBuried(control, ring, numbers);
+    }
     const lifecycle = Atomics.load(control, LIFECYCLE);
     if (lifecycle >= CLOSED) {
       state.phase = "ended";
@@ -91,6 +103,11 @@ export function consumerThread(
         sleep(state, steps, 1, "asleep");
         return;
       }
+      if (lifecycle !== DRAINING && options.waitsForHurried && look(state, rows) !== "hurried") {
+        Atomics.store(said, hintAt(), WAKES_HURRIED);
+        sleep(state, steps, ring.rows, "asleep");
+        return;
+      }
       if (lifecycle !== DRAINING && options.waitsForMore && rows < ring.rows && steps.choose(2) === 1) {
         sleep(state, steps, rows + 1, "asleepUntil");
         return;
@@ -104,7 +121,7 @@ export function consumerThread(
     if (!protocol.fallAsleep(control, ring, state.head, rows)) {
       return;
     }
-    if (Atomics.load(control, LIFECYCLE) >= DRAINING) {
+    if (Atomics.load(control, LIFECYCLE) >= DRAINING || isCalled(state)) {
       Atomics.store(control, SLEEPING, 0);
       return;
     }
@@ -113,6 +130,34 @@ export function consumerThread(
     } else {
       Atomics.store(control, SLEEPING, 0);
     }
+  }
+
+  /** What is known of the items of a batch: `unsaid` if that is not all of them. */
+  function look({ head }: ConsumerState, rows: number): "hurried" | "unsaid" | "none" {
+    for (let row = 0; row < rows; row += 1) {
+      const what = Atomics.load(said, saidAt(ring, head % ring.slots, row));
+      if (what !== SAID) {
+        return what === UNSAID ? "unsaid" : "hurried";
+      }
+    }
+    return "none";
+  }
+
+  function isCalled(state: ConsumerState): boolean {
+    if (options.reusesNumbers && protocol.hasBuried(numbers)) {
+      return true;
+    }
+    if (!options.waitsForHurried) {
+      return false;
+    }
+    const rowsNow = (): number => protocol.rowsOf(protocol.wordAt(control, ring, state.head));
+    const seen = look(state, rowsNow());
+    if (seen !== "unsaid" || options.forgetsUnsaid) {
+      return seen === "hurried";
+    }
+    Atomics.store(said, hintAt(), WAKES_ALL);
+    Atomics.store(control, SLEEPING, 1);
+    return look(state, rowsNow()) === "hurried";
   }
 
   function complete(state: ConsumerState, slot: number, steps: Steps<RingWorld>): void {
@@ -135,6 +180,11 @@ export function consumerThread(
       } else {
         steps.data();
         steps.effect((world) => world.runEnds(slot, rows));
+      }
+    }
+    if (options.waitsForHurried) {
+      for (let row = 0; row < rows; row += 1) {
+        Atomics.store(said, saidAt(ring, slot, row), UNSAID);
       }
     }
     const participants = protocol.takeParticipants(control, ring, slot);

@@ -7,7 +7,7 @@ import type { RingCase } from "./ring-model.ts";
 /** A mistake in the protocol that a search must find, and where it does. */
 export interface Mutant {
   readonly name: string;
-  /** Text of ring-protocol.ts, there once, and what is there instead. */
+  /** Text of ring-protocol.ts or producer-numbers.ts, there once, and what is there instead. */
   readonly edits: readonly (readonly [string, string])[];
   readonly in: Omit<RingCase, "name">;
   readonly breaks: InvariantName;
@@ -18,6 +18,19 @@ const SINGLE = { slots: 2, rows: 2, producers: [[ONE]] };
 const PAIR = { slots: 2, rows: 2, producers: [[ONE], [ONE]] };
 const ROUND = { slots: 2, rows: 1, producers: [[ONE, ONE, ONE]] };
 
+/** The only producer dies, and another comes in its place. */
+const REPLACED = { slots: 2, rows: 2, producers: [[ONE]], mortal: 0, heir: [ONE] };
+const HURRIED = {
+  slots: 2,
+  rows: 3,
+  producers: [[{ size: 1, hurries: false }], [{ size: 1, hurries: true }]],
+  waitsForHurried: true,
+};
+
+const FREES_CELLS =
+  "    for (let slot = 0; slot < ring.slots; slot += 1) {\n      // Rows of its that are missing are missed by nobody";
+const IS_BURIED = "  const isBuried = (Atomics.load(numbers, BURIED) & (1 << number)) !== 0;\n";
+const IS_GONE = "  const isGone = Atomics.load(numbers, FREED + number) * NUMBERS + number !== id;\n";
 const PUBLISHED_STORE = "  Atomics.store(control, at + PUBLISHED, (sequence + 1) | 0);\n";
 const PUBLISHED_NOTIFY = "  Atomics.notify(control, at + PUBLISHED);\n";
 const ATTEMPT_ADD = "        Atomics.add(control, cell, ATTEMPT);\n";
@@ -153,14 +166,62 @@ export const MUTANTS: readonly Mutant[] = [
     in: { ...PAIR, mortal: 0, interruptions: 2 },
     breaks: "no-lost-wake",
   },
+  {
+    name: "a number is freed with its cells as its dead producer has left them",
+    edits: [["      Atomics.store(control, slotAt(ring, slot) + SLOT_WORDS + number * CELL_WORDS, 0);\n", ""]],
+    in: REPLACED,
+    breaks: "counts-zero",
+  },
+  {
+    name: "a number is another's before its cells are empty",
+    edits: [
+      ["    Atomics.and(control, JOINED, ~bit);\n", ""],
+      [FREES_CELLS, `    Atomics.and(control, JOINED, ~bit);\n${FREES_CELLS}`],
+    ],
+    in: REPLACED,
+    breaks: "whole-batch",
+  },
+  {
+    name: "a second burial is of whoever has the number",
+    edits: [["  if (isBuried || isGone) {\n", "  if (isBuried) {\n"]],
+    in: REPLACED,
+    breaks: "whole-batch",
+  },
+  {
+    name: "a burial looks first whether the number was freed, then whether it is buried",
+    edits: [[IS_BURIED + IS_GONE, IS_GONE + IS_BURIED]],
+    in: REPLACED,
+    breaks: "whole-batch",
+  },
+  {
+    name: "who buries a producer does not tell the consumer that its number can be freed",
+    edits: [
+      [
+        "  Atomics.or(numbers, BURIED, 1 << number);\n  wakeConsumer(control);\n",
+        "  Atomics.or(numbers, BURIED, 1 << number);\n",
+      ],
+    ],
+    in: REPLACED,
+    breaks: "no-lost-wake",
+  },
+  {
+    name: "the consumer sleeps while an item in a hurry is behind one that is not said",
+    edits: [],
+    in: { ...HURRIED, forgetsUnsaid: true },
+    breaks: "no-lost-wake",
+  },
 ];
 
-/** The protocol with a mistake. */
+/** The protocol with a mistake, if it is one of the protocol's. */
 export function mutate({ name, edits }: Mutant): Protocol {
-  let source = readFileSync(new URL("../../src/shared/ring-protocol.ts", import.meta.url), "utf8");
+  const [protocol, numbers] = ["ring-protocol.ts", "producer-numbers.ts"].map((file) =>
+    readFileSync(new URL(`../../src/shared/${file}`, import.meta.url), "utf8"),
+  );
+  // The second has of the first what it imports.
+  let source = `${protocol}\n${numbers?.replaceAll(/^import .*\n/gm, "")}`;
   for (const [text, instead] of edits) {
     if (source.split(text).length !== 2) {
-      throw new Error(`mutant "${name}": expected this once in ring-protocol.ts: ${text}`);
+      throw new Error(`mutant "${name}": expected this once in the sources: ${text}`);
     }
     source = source.replace(text, () => instead);
   }

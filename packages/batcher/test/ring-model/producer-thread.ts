@@ -6,12 +6,15 @@ import {
   OPEN,
   OPEN_SEQUENCE,
   PUBLISHED,
+  SLEEPING,
   slotAt,
   STATUS,
   STATUS_OK,
 } from "../../src/shared/ring-protocol.ts";
 import type { RingShape } from "../../src/shared/ring-protocol.ts";
 import type { Steps, Thread, ThreadEvent } from "./atomic-steps.ts";
+import type { ModelMemory } from "./memory.ts";
+import { hintAt, SAID, SAID_HURRIED, saidAt, WAKES_ALL, WAKES_HURRIED } from "./memory.ts";
 import type { Protocol } from "./protocol.ts";
 import { itemCode } from "./item-codes.ts";
 import { fail } from "./ring-world.ts";
@@ -23,6 +26,8 @@ export interface ModelItem {
   readonly may?: "cancel" | "expire";
   /** Its `write` throws: it is given up between `reserve` and `commit`. */
   readonly throws?: boolean;
+  /** Its deadline is nearer than the end of any wait for more. */
+  readonly hurries?: boolean;
 }
 
 interface ItemState {
@@ -32,6 +37,8 @@ interface ItemState {
 }
 
 export interface ProducerState {
+  /** What the ring's words know it by: -1 before it has joined, -2 if it could not. */
+  number: number;
   items: ItemState[];
   /** Of each slot: rows put in there are waited for; `PUBLISHED` when that began. */
   watched: boolean[];
@@ -49,13 +56,15 @@ export interface ProducerState {
 export function producerThread(
   protocol: Protocol,
   ring: RingShape,
-  control: Int32Array,
+  memory: ModelMemory,
   id: number,
   items: readonly ModelItem[],
 ): Thread<ProducerState, RingWorld> {
   return {
     name: `producer ${id}`,
     initial: {
+      // One beyond those that are there from the beginning has yet to join.
+      number: id < ring.producers ? id : -1,
       items: items.map(() => ({ phase: "new", slot: -1, row: -1 })),
       watched: Array.from({ length: ring.slots }, () => false),
       before: Array.from({ length: ring.slots }, () => 0),
@@ -64,8 +73,7 @@ export function producerThread(
       ended: false,
     },
     events: (state) => eventsOf(state, items, ring),
-    handle: (state, event, steps) =>
-      new ProducerHandler(protocol, ring, control, id, items, state, steps).handle(event),
+    handle: (state, event, steps) => new ProducerHandler(protocol, ring, memory, id, items, state, steps).handle(event),
   };
 }
 
@@ -74,9 +82,13 @@ export function producerWaits(ring: RingShape): number[] {
   return [...Array.from({ length: ring.slots }, (_, slot) => slotAt(ring, slot) + PUBLISHED), OPEN_SEQUENCE];
 }
 
-function eventsOf({ items, soon }: ProducerState, given: readonly ModelItem[], ring: RingShape): ThreadEvent[] {
+function eventsOf({ number, items, soon }: ProducerState, given: readonly ModelItem[], ring: RingShape): ThreadEvent[] {
   const events: ThreadEvent[] = [];
   const always = (name: string): void => void events.push({ name, when: "always", wait: 0 });
+  if (number === -1) {
+    always("join");
+    return events;
+  }
   const next = items.findIndex(({ phase }) => phase === "new");
   if (next >= 0) {
     always(`submit ${next}`);
@@ -100,6 +112,7 @@ function eventsOf({ items, soon }: ProducerState, given: readonly ModelItem[], r
 class ProducerHandler {
   readonly #protocol: Protocol;
   readonly #ring: RingShape;
+  readonly #memory: ModelMemory;
   readonly #control: Int32Array;
   readonly #id: number;
   readonly #given: readonly ModelItem[];
@@ -109,7 +122,7 @@ class ProducerHandler {
   constructor(
     protocol: Protocol,
     ring: RingShape,
-    control: Int32Array,
+    memory: ModelMemory,
     id: number,
     given: readonly ModelItem[],
     state: ProducerState,
@@ -117,7 +130,8 @@ class ProducerHandler {
   ) {
     this.#protocol = protocol;
     this.#ring = ring;
-    this.#control = control;
+    this.#memory = memory;
+    this.#control = memory.control;
     this.#id = id;
     this.#given = given;
     this.#state = state;
@@ -129,6 +143,8 @@ class ProducerHandler {
     const at = Number(number);
     this.#state.soon = this.#state.soon.filter((other) => other !== event);
     switch (what) {
+      case "join":
+        return this.#join();
       case "submit":
         return this.#submit(at);
       case "cancel":
@@ -141,6 +157,18 @@ class ProducerHandler {
         return this.#check(at);
       default:
         return this.#again();
+    }
+  }
+
+  #join(): void {
+    const id = this.#protocol.takeNumber(this.#control, this.#ring, this.#memory.numbers);
+    if (id >= 0) {
+      this.#state.number = this.#protocol.numberOf(id);
+      return;
+    }
+    this.#state.number = -2;
+    for (let i = 0; i < this.#given.length; i += 1) {
+      this.#answer(i, "overloaded");
     }
   }
 
@@ -168,8 +196,8 @@ class ProducerHandler {
   }
 
   #place(i: number): boolean {
-    const { size, throws } = this.#given[i] as ModelItem;
-    const place = this.#protocol.reserve(this.#control, this.#ring, this.#id, size);
+    const { size, throws, hurries } = this.#given[i] as ModelItem;
+    const place = this.#protocol.reserve(this.#control, this.#ring, this.#state.number, size);
     if (place === this.#protocol.FULL) {
       return false;
     }
@@ -178,6 +206,9 @@ class ProducerHandler {
     const code = itemCode(this.#id, i);
     this.#steps.effect((world) => world.given(code, slot, row, size));
     Object.assign(this.#item(i), { phase: "inRing", slot, row });
+    if (hurries !== undefined) {
+      this.#say(slot, row, hurries);
+    }
     if (!(this.#state.watched[slot] as boolean)) {
       this.#state.watched[slot] = true;
       this.#state.before[slot] = Atomics.load(this.#control, slotAt(this.#ring, slot) + PUBLISHED);
@@ -188,8 +219,20 @@ class ProducerHandler {
     if (throws === true) {
       this.#giveUp(i, "invalid_argument");
     }
-    this.#protocol.commit(this.#control, this.#ring, this.#id, slot, size);
+    this.#protocol.commit(this.#control, this.#ring, this.#state.number, slot, size);
     return true;
+  }
+
+  /** Tells of an item, and then wakes a consumer that waits for it. */
+  #say(slot: number, row: number, hurries: boolean): void {
+    const { rows } = this.#memory;
+    Atomics.store(rows, saidAt(this.#ring, slot, row), hurries ? SAID_HURRIED : SAID);
+    if (Atomics.load(this.#control, SLEEPING) === 1) {
+      const hint = Atomics.load(rows, hintAt());
+      if (hint === WAKES_ALL || (hint === WAKES_HURRIED && hurries)) {
+        this.#protocol.wakeConsumer(this.#control);
+      }
+    }
   }
 
   #awaitRoom(): void {
@@ -273,7 +316,7 @@ class ProducerHandler {
       }
     }
     this.#steps.effect((world) => world.hasRead(this.#id, slot));
-    this.#protocol.release(this.#control, this.#ring, this.#id, slot);
+    this.#protocol.release(this.#control, this.#ring, this.#state.number, slot);
   }
 
   #checkEnded(): boolean {

@@ -2,6 +2,7 @@ import type { RingShape } from "../../src/shared/ring-protocol.ts";
 import {
   controlWords,
   initialize,
+  JOINED,
   LIFECYCLE,
   OPEN,
   OPEN_SEQUENCE,
@@ -16,6 +17,7 @@ import { steppedCalls, SteppedThread } from "./atomic-steps.ts";
 import type { ConsumerState } from "./consumer-thread.ts";
 import { consumerThread, consumerWaits } from "./consumer-thread.ts";
 import { buryingThread, endingThread } from "./owner-thread.ts";
+import { memoryOf } from "./memory.ts";
 import type { ModelItem, ProducerState } from "./producer-thread.ts";
 import { producerThread, producerWaits } from "./producer-thread.ts";
 import type { Protocol } from "./protocol.ts";
@@ -36,6 +38,12 @@ export interface RingCase {
   readonly mortal?: number | "consumer";
   readonly waitsForMore?: boolean;
   readonly runsFail?: boolean;
+  /** Items of a producer that joins at any time, in place of the one that may die: numbers are freed, and burials come twice. */
+  readonly heir?: readonly ModelItem[];
+  /** The policy waits until a batch is full or has an item in a hurry; of each item `hurries` says whether it is. */
+  readonly waitsForHurried?: boolean;
+  /** A mistake of the consumer's: see `ConsumerOptions`. */
+  readonly forgetsUnsaid?: boolean;
   /**
    * How often in all a thread may be interrupted inside a handler (a submit, a look at results, a step of the consumer's
    * loop). Between two handlers any thread may go on. Without it: at every operation, as often as may be.
@@ -66,23 +74,27 @@ export class RingModel implements ThreadsModel {
 
   constructor(ringCase: RingCase, realProtocol: Protocol) {
     const protocol = steppedCalls(realProtocol);
-    const { slots, rows, producers, end, mortal, waitsForMore = false, runsFail = false } = ringCase;
+    const { slots, rows, producers, end, mortal, heir } = ringCase;
+    const { waitsForMore = false, runsFail = false, waitsForHurried = false, forgetsUnsaid = false } = ringCase;
+    const reusesNumbers = heir !== undefined;
+    const all = heir === undefined ? producers : [...producers, heir];
     const ring = { slots, rows, producers: producers.length };
     // Handed to the protocol, which hands it on to `Atomics`: the state that is changed is the model's.
-    const control = new Int32Array(controlWords(ring));
+    const memory = memoryOf(ring);
+    const options = { waitsForMore, runsFail, reusesNumbers, waitsForHurried, forgetsUnsaid };
     const threads = [
-      ...producers.map((items, id) => producerThread(protocol, ring, control, id, items)),
-      consumerThread(protocol, ring, control, { waitsForMore, runsFail }),
-      endingThread(protocol, ring, control, end),
-      buryingThread(protocol, ring, control, mortal),
+      ...all.map((items, id) => producerThread(protocol, ring, memory, id, items)),
+      consumerThread(protocol, ring, memory, options),
+      endingThread(protocol, ring, memory.control, end),
+      buryingThread(protocol, ring, memory, mortal, reusesNumbers),
     ];
     this.#case = ringCase;
     this.#ring = ring;
-    this.#consumer = producers.length;
+    this.#consumer = all.length;
     this.#undertaker = threads.length - 1;
     this.#mortal = mortal === undefined ? -1 : mortal === "consumer" ? this.#consumer : mortal;
     this.#threads = threads.map((thread) => new SteppedThread(thread as never) as unknown as Stepped);
-    const layout = new StateLayout(ring, threads.length);
+    const layout = new StateLayout(ring, threads.length, typeof mortal === "number" ? mortal : -1, reusesNumbers);
     this.#layout = layout;
     this.words = layout.words;
     const waits = threads.flatMap((_, thread) =>
@@ -101,6 +113,7 @@ export class RingModel implements ThreadsModel {
         state[this.#layout.control(word)] = value;
       }
     }
+    state[this.#layout.control(JOINED)] = (1 << this.#ring.producers) - 1;
     for (const [i, stepped] of this.#threads.entries()) {
       state[this.#layout.position(i)] = stepped.between(JSON.stringify(stepped.thread.initial)).id;
     }
@@ -183,7 +196,8 @@ export class RingModel implements ThreadsModel {
     for (let thread = 0; thread < this.#consumer; thread += 1) {
       if (state[this.#layout.position(thread)] !== DEAD_POSITION) {
         for (const [i, { phase }] of (this.#stateOf(state, thread) as ProducerState).items.entries()) {
-          if (phase === "waiting" || phase === "inRing") {
+          const mayStay = this.#case.waitsForHurried === true && this.#itemOf(thread, i).hurries === false;
+          if (phase === "waiting" || (phase === "inRing" && !mayStay)) {
             fail("no-lost-wake", `item ${i} of producer ${thread} is ${phase} and nothing can happen any more`);
           }
           outcomes.push(phase);
@@ -197,17 +211,28 @@ export class RingModel implements ThreadsModel {
       const open = state[this.#layout.control(OPEN_SEQUENCE)] as number;
       const slot = slotStateOf(this.#layout, state, head % this.#ring.slots);
       const rows = this.#world.rowsOf(head % this.#ring.slots);
-      const idle = phase === "asleep" && head === open && slot === "open" && rows === 0 && lifecycle === OPEN;
+      const has = outcomes.includes("inRing") ? rows > 0 : rows === 0;
+      const idle = phase === "asleep" && head === open && slot === "open" && has && lifecycle === OPEN;
       if (!idle && !(phase === "ended" && lifecycle >= CLOSED)) {
         fail("no-lost-wake", `the consumer is ${phase} at batch ${head}, whose slot is ${slot} and has ${rows} rows`);
       }
     }
+    if (state[this.#layout.buried] !== 0) {
+      fail("no-lost-wake", "the number of a producer that was buried is not freed, and nothing can happen any more");
+    }
     // Rows that came after the end stay where they are, as all does when the ring is closed.
+    if (outcomes.includes("inRing")) {
+      return;
+    }
     if (this.#case.end !== "close" && !outcomes.includes("closed") && !outcomes.includes("consumer_gone")) {
       if (state[this.#layout.position(this.#consumer)] !== DEAD_POSITION) {
         this.#world.checkCounts();
       }
     }
+  }
+
+  #itemOf(thread: number, i: number): ModelItem {
+    return (this.#case.producers[thread] ?? this.#case.heir)?.[i] as ModelItem;
   }
 
   threadOf(step: number): number {
@@ -298,7 +323,7 @@ export class RingModel implements ThreadsModel {
   #kill(state: Int32Array): void {
     state[this.#layout.position(this.#mortal)] = DEAD_POSITION;
     state[this.#layout.waits(this.#mortal)] = 0;
-    state[this.#layout.killed] = 1;
+    state[this.#layout.killed] = 1 << this.#mortal;
     if (state[this.#layout.running] === this.#mortal + 1) {
       state[this.#layout.running] = 0;
     }

@@ -35,7 +35,8 @@ export type Outcome =
   | "draining"
   | "closed"
   | "consumer_gone"
-  | "invalid_argument";
+  | "invalid_argument"
+  | "overloaded";
 
 /** A wait of a thread: on this word of the state. */
 export interface WaitPlace {
@@ -175,7 +176,7 @@ export class RingWorld {
       }
       return;
     }
-    const unread = ((state[layout.flags(slot)] as number) / UNREAD) & ~(state[layout.control(DEAD)] as number);
+    const unread = ((state[layout.flags(slot)] as number) / UNREAD) & ~layout.deadThreads(state);
     if (unread !== 0) {
       fail("all-released", `slot ${slot} is prepared, and producers ${unread.toString(2)} (bits) have yet to read`);
     }
@@ -209,7 +210,7 @@ export class RingWorld {
 
   runBegins(slot: number, rows: number): void {
     const { state, layout } = this;
-    const dead = state[layout.control(DEAD)] as number;
+    const dead = layout.deadThreads(state);
     let items = 0;
     for (let row = 0; row < rows; row += 1) {
       const word = state[layout.row(slot, row)] as number;

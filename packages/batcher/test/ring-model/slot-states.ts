@@ -1,4 +1,4 @@
-import { DEAD, OPEN_SEQUENCE, PUBLISHED, WORD } from "../../src/shared/ring-protocol.ts";
+import { OPEN_SEQUENCE, PUBLISHED, WORD } from "../../src/shared/ring-protocol.ts";
 import { CODE_MASK, producerOf } from "./item-codes.ts";
 import type { StateLayout } from "./state-layout.ts";
 
@@ -38,17 +38,19 @@ export function slotStateOf(layout: StateLayout, state: Int32Array, slot: number
   return (flags & COMPLETE) !== 0 || misses(layout, state, slot) === 0 ? "complete" : "closed";
 }
 
-/** A bit for each living producer that has rows there which it has not committed. */
+/** A bit for each number whose living producer has rows there which it has not committed. */
 function misses(layout: StateLayout, state: Int32Array, slot: number): number {
-  const dead = state[layout.control(DEAD)] as number;
+  const dead = layout.deadThreads(state);
   let missing = 0;
   for (let producer = 0; producer < layout.ring.producers; producer += 1) {
     let given = 0;
     for (let row = 0; row < layout.ring.rows; row += 1) {
-      given += producerOf((state[layout.row(slot, row)] as number) & CODE_MASK) === producer ? 1 : 0;
+      const owner = producerOf((state[layout.row(slot, row)] as number) & CODE_MASK);
+      const isOwner = owner >= 0 && (dead & (1 << owner)) === 0 && layout.numberOf(owner) === producer;
+      given += isOwner ? 1 : 0;
     }
     const committed = (state[layout.cell(slot, producer)] as number) & 0xffff;
     missing |= given > committed ? 1 << producer : 0;
   }
-  return missing & ~dead;
+  return missing;
 }

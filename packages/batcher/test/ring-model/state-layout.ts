@@ -1,10 +1,11 @@
+import { memoryOf } from "./memory.ts";
 import type { RingShape } from "../../src/shared/ring-protocol.ts";
 import {
   ABANDONED,
   CELL_WORDS,
   COMPLETION,
-  controlWords,
   DEAD,
+  JOINED,
   LIFECYCLE,
   OPEN_SEQUENCE,
   PUBLISHED,
@@ -17,7 +18,7 @@ import {
   WORD,
 } from "../../src/shared/ring-protocol.ts";
 
-const HEADER = { OPEN_SEQUENCE, SLEEPING, WAKE_AT_ROWS, LIFECYCLE, DEAD };
+const HEADER = { OPEN_SEQUENCE, SLEEPING, WAKE_AT_ROWS, LIFECYCLE, DEAD, JOINED };
 const SLOT = { WORD, PUBLISHED, READERS, STATUS, COMPLETION, ABANDONED };
 
 /**
@@ -27,17 +28,27 @@ const SLOT = { WORD, PUBLISHED, READERS, STATUS, COMPLETION, ABANDONED };
 export class StateLayout {
   readonly ring: RingShape;
   readonly words: number;
-  /** Of a control word; -1 for padding. */
+  /** A bit for each number whose burial is over. */
+  readonly buried: number;
+  /** Of a word of the memory; -1 for padding. */
   readonly #ofControl: Int32Array;
   /** The same from where a slot's words begin. */
   readonly #ofSlot: readonly Int32Array[];
   readonly #names = new Map<number, string>();
   readonly #ghosts: number;
   readonly #threads: number;
+  readonly #mortal: number;
+  readonly #hasHeir: boolean;
 
-  constructor(ring: RingShape, threads: number) {
+  /** `mortal`: the producer that may die, or -1. */
+  constructor(ring: RingShape, threads: number, mortal: number, hasHeir: boolean) {
     this.ring = ring;
-    this.#ofControl = new Int32Array(controlWords(ring)).fill(-1);
+    this.#mortal = mortal;
+    this.#hasHeir = hasHeir;
+    const { numbers, rows } = memoryOf(ring);
+    const firstNumber = numbers.byteOffset / Int32Array.BYTES_PER_ELEMENT;
+    const firstRow = rows.byteOffset / Int32Array.BYTES_PER_ELEMENT;
+    this.#ofControl = new Int32Array(firstRow + rows.length).fill(-1);
     let at = 0;
     const use = (word: number, name: string): void => {
       this.#ofControl[word] = at;
@@ -55,11 +66,32 @@ export class StateLayout {
         use(slotAt(ring, slot) + SLOT_WORDS + producer * CELL_WORDS, `cell ${slot}.${producer}`);
       }
     }
+    use(firstNumber, "BURIED");
+    for (let producer = 0; producer < ring.producers; producer += 1) {
+      use(firstNumber + 1 + producer, `FREED ${producer}`);
+    }
+    for (let i = 0; i < rows.length; i += 1) {
+      use(firstRow + i, i === 0 ? "hint" : `said ${Math.floor((i - 1) / ring.rows)}.${(i - 1) % ring.rows}`);
+    }
+    this.buried = this.#ofControl[firstNumber] as number;
     this.#ofSlot = Array.from({ length: ring.slots }, (_, slot) => this.#ofControl.subarray(slotAt(ring, slot)));
     this.#ghosts = at;
     at += ring.slots * (1 + ring.rows) + 5;
     this.#threads = at;
     this.words = at + threads * 2;
+  }
+
+  /**
+   * A bit for each producer's thread that is dead: as the ring was told, or, where its number may be another's by then, as it was
+   * killed.
+   */
+  deadThreads(state: Int32Array): number {
+    return this.#hasHeir ? (state[this.killed] as number) : (state[this.control(DEAD)] as number);
+  }
+
+  /** Of a producer's thread: the one beyond those that are there from the beginning has that of the one that dies, in time. */
+  numberOf(thread: number): number {
+    return thread < this.ring.producers ? thread : this.#mortal;
   }
 
   control(word: number): number {
