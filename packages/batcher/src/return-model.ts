@@ -81,6 +81,10 @@ export class ReturnModel {
 
   /** Expected number of callers that come back after `nowMs` and by `untilMs`. */
   expected(nowMs: number, untilMs: number): number {
+    if (this.#groups.length === 0) {
+      // A caller that comes back closes its group: with one of them at a time there is nothing to sum over, nor to bring up to date.
+      return 0;
+    }
     this.#refresh();
     let sum = 0;
     for (const group of this.#groups) {
