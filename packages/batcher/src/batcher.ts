@@ -1,25 +1,29 @@
 import { BatchSizes } from "./batch-sizes.ts";
 import type { Arrival } from "./arrival.ts";
 import { BatcherError } from "./batcher-error.ts";
-import type { BatcherHooks } from "./batcher-hooks.ts";
 import type { BatcherStats } from "./batcher-stats.ts";
 import { Counters } from "./batcher-stats.ts";
-import type { Clock, TimerHandle } from "./clock.ts";
+import type { Clock } from "./clock.ts";
 import { CostModel } from "./cost-model.ts";
 import { DeadlineTimer } from "./deadline-timer.ts";
 import type { EntryState, ItemOwner, OnSettled, Resolve, Waiting } from "./entry.ts";
-import { Entry, failLater, failWith, NO_PART, tell } from "./entry.ts";
-import type { Taken } from "./entry-queue.ts";
+import { Entry, failLater, failWith, NO_PART } from "./entry.ts";
 import { EntryQueue } from "./entry-queue.ts";
 import type { FlushDecision, FlushPolicy, FlushReason } from "./flush-policy.ts";
 import { DEADLINE_MARGIN } from "./flush-policy.ts";
-import { cancelled, findProblem, findRefusal, sizeOfItem, splitParts } from "./item-checks.ts";
+import { FlushWait } from "./flush-wait.ts";
+import { HookCalls } from "./hook-calls.ts";
+import { cancelled, findRefusal, sizeOfItem, splitParts } from "./item-checks.ts";
 import { makePolicy } from "./make-policy.ts";
 import type { BatcherOptions, ResolvedOptions } from "./options.ts";
 import { resolveOptions } from "./options.ts";
-import { BatchView, RunningBatch } from "./running-batch.ts";
-import { SplitItem } from "./split-item.ts";
+import { QueueRoom } from "./queue-room.ts";
+import { RunningBatch } from "./running-batch.ts";
+import type { Join } from "./split-item.ts";
+import { SplitItem, tellJoined } from "./split-item.ts";
+import { startRun } from "./start-run.ts";
 import type { CancelSignal, SubmitOptions } from "./submit-options.ts";
+import { countDelays, takeOneByOne } from "./take-batch.ts";
 
 /** An item that `enqueue` took. */
 export interface Enqueued {
@@ -40,7 +44,7 @@ const RESOLVED = Promise.resolve();
  * - Each submitted item's promise settles exactly once, whatever callbacks do.
  * - `run` is called only from `#pump`, so never from inside `submit`, and never with more than
  *   `maxInFlightBatches` outcomes missing.
- * - The wait timer is armed iff `#waiting` is set, and `#waiting` is set only while there is room in flight.
+ * - There is a wait for more items only while there is room in flight.
  */
 export class Batcher<Item, Result> {
   readonly #options: ResolvedOptions<Item, Result>;
@@ -52,6 +56,8 @@ export class Batcher<Item, Result> {
   readonly #deadlines: DeadlineTimer<Result>;
   #running: RunningBatch<Item, Result>[] = [];
   readonly #counters = new Counters();
+  readonly #hooks: HookCalls;
+  readonly #room: QueueRoom<Item, Result>;
 
   #state: "open" | "draining" | "closed" = "open";
   #batches = 0;
@@ -67,9 +73,8 @@ export class Batcher<Item, Result> {
   #tick: Arrival | undefined;
   /** Plain items of this tick, `room` of them at most. In the queue all at once, they cost half as much. */
   readonly #plain: { waiting: Resolve<Result>[]; items: Item[]; room: number } = { waiting: [], items: [], room: 0 };
-  #waiting: (FlushDecision & { readonly flush: false }) | undefined;
-  #waitTimer: TimerHandle;
-  #waitTimerAtMs = Infinity;
+  /** Only while there is room in flight. */
+  readonly #wait: FlushWait;
   #drained: { readonly promise: Promise<void>; readonly resolve: () => void } | undefined;
 
   /** Throws a `BatcherError` with code `invalid_options` that names every problem. */
@@ -81,6 +86,9 @@ export class Batcher<Item, Result> {
     this.#queue = new EntryQueue(resolved.agingMs);
     this.#policy = makePolicy(resolved, this.#cost, this.#sizes);
     this.#deadlines = new DeadlineTimer(this.#clock, (entry) => this.#expire(entry));
+    this.#hooks = new HookCalls(resolved.hooks, this.#counters);
+    this.#room = new QueueRoom(resolved, this.#queue, () => this.#retryAfterMs());
+    this.#wait = new FlushWait(this.#clock, () => this.#pump());
     this.#roomSinceMs = this.#clock.now();
   }
 
@@ -120,7 +128,7 @@ export class Batcher<Item, Result> {
     }
     this.#counters.refusedItems += 1;
     failLater(onSettled, taken);
-    this.#hook("onItemDropped", taken);
+    this.#hooks.itemDropped(taken);
     return REFUSED;
   }
 
@@ -141,9 +149,7 @@ export class Batcher<Item, Result> {
   /** Whether an item of this size would not be refused for want of room, were its priority the lowest. */
   hasRoom(size: number = 1): boolean {
     this.#absorbPlain();
-    const { maxEnqueuedItems, maxEnqueuedSize } = this.#options;
-    const queue = this.#queue;
-    return this.#state === "open" && queue.items < maxEnqueuedItems && queue.size + size <= maxEnqueuedSize;
+    return this.#state === "open" && this.#room.has(size);
   }
 
   /**
@@ -199,7 +205,7 @@ export class Batcher<Item, Result> {
       batch.abort(error);
     }
     this.#running = [];
-    this.#stopWaiting();
+    this.#wait.stop();
     this.#deadlines.stop();
     this.#settleDrain();
   }
@@ -245,9 +251,7 @@ export class Batcher<Item, Result> {
     if (this.#state !== "open" || this.#options.sizeOf !== undefined) {
       return false;
     }
-    const { maxEnqueuedItems, maxEnqueuedSize } = this.#options;
-    const queue = this.#queue;
-    this.#plain.room = Math.min(maxEnqueuedItems - queue.items, maxEnqueuedSize - queue.size);
+    this.#plain.room = this.#room.plain;
     if (this.#plain.room < 1) {
       return false;
     }
@@ -297,7 +301,7 @@ export class Batcher<Item, Result> {
     if (size > this.#options.maxBatchSize) {
       return this.#tryEnqueueParts(item, size, options, arrival, onSettled);
     }
-    const refused = this.#makeRoom(1, size, priority);
+    const refused = this.#room.make(1, size, priority, this.#evict);
     if (refused !== undefined) {
       return refused;
     }
@@ -329,7 +333,7 @@ export class Batcher<Item, Result> {
       return parts;
     }
     const partsSize = parts.reduce((sum, part) => sum + part.size, 0);
-    const refused = this.#makeRoom(parts.length, partsSize, priority);
+    const refused = this.#room.make(parts.length, partsSize, priority, this.#evict);
     if (refused !== undefined) {
       return refused;
     }
@@ -341,7 +345,7 @@ export class Batcher<Item, Result> {
       parts.length,
       (results) => {
         signal?.removeEventListener("abort", onAbort);
-        this.#join(results, item, onSettled);
+        tellJoined(this.#options.join as Join<Item, Result>, results, item, onSettled);
       },
       (error) => {
         signal?.removeEventListener("abort", onAbort);
@@ -356,56 +360,16 @@ export class Batcher<Item, Result> {
     return whole;
   }
 
-  #join(results: readonly Result[], item: Item, onSettled: OnSettled<Result> | ItemOwner<Result>): void {
-    let result: Result;
-    try {
-      result = (this.#options.join as (results: readonly Result[], item: Item) => Result)(results, item);
-    } catch (cause) {
-      failLater(onSettled, new BatcherError("run_failed", "join threw", { cause }));
-      return;
-    }
-    tell(onSettled, undefined, result);
-  }
+  readonly #evict = (waiting: Waiting<Result>, error: BatcherError): void => {
+    this.#counters.evictedItems += 1;
+    this.#drop(waiting, error);
+  };
 
-  /** Evicts items of lower priority if that makes the room that is needed; else says which limit is reached. */
-  #makeRoom(items: number, size: number, priority: number): BatcherError | undefined {
-    const { maxEnqueuedItems, maxEnqueuedSize } = this.#options;
-    const queue = this.#queue;
-    const tooMany = queue.items + items - maxEnqueuedItems;
-    const tooMuch = queue.size + size - maxEnqueuedSize;
-    if (tooMany <= 0 && tooMuch <= 0) {
-      return undefined;
-    }
-    const lower = queue.below(priority);
-    if (tooMany > lower.items || tooMuch > lower.size) {
-      return tooMany > lower.items
-        ? this.#overloaded("maxEnqueuedItems", maxEnqueuedItems, queue.items)
-        : this.#overloaded("maxEnqueuedSize", maxEnqueuedSize, queue.size);
-    }
-    while (queue.items + items > maxEnqueuedItems || queue.size + size > maxEnqueuedSize) {
-      const byItems = queue.items + items > maxEnqueuedItems;
-      this.#counters.evictedItems += 1;
-      this.#drop(
-        queue.leastUrgent() as Waiting<Result>,
-        byItems
-          ? this.#overloaded("maxEnqueuedItems", maxEnqueuedItems, queue.items)
-          : this.#overloaded("maxEnqueuedSize", maxEnqueuedSize, queue.size),
-      );
-    }
-    return undefined;
-  }
-
-  #overloaded(limitName: string, limit: number, current: number): BatcherError {
-    // Room comes with the next batch that leaves the queue.
+  /** Until the next batch leaves the queue, about. */
+  #retryAfterMs(): number {
     const { maxBatchSize, maxInFlightBatches } = this.#options;
     const runMs = this.#cost.runMs(this.#sizes.atLeast(Math.min(this.#queue.size, maxBatchSize)));
-    const retryAfterMs = Math.max(1, Math.ceil(runMs / Math.min(maxInFlightBatches, this.#running.length || 1)));
-    return new BatcherError("overloaded", `the queue is full: ${limitName} is ${limit}, and it holds ${current}`, {
-      limitName,
-      limit,
-      current,
-      retryAfterMs,
-    });
+    return Math.max(1, Math.ceil(runMs / Math.min(maxInFlightBatches, this.#running.length || 1)));
   }
 
   /** Now, read once for all items that are submitted in one go. */
@@ -460,14 +424,8 @@ export class Batcher<Item, Result> {
 
   /** After an item with this deadline has come; `more` items of size 1 have, that are not in the queue yet. */
   #considerPump(more: number, deadlineAtMs: number): void {
-    const waiting = this.#waiting;
-    if (waiting !== undefined) {
-      const items = this.#queue.items + more;
-      const size = this.#queue.size + more;
-      const flushByMs = deadlineAtMs - waiting.runMs * DEADLINE_MARGIN;
-      if (items < waiting.untilItems && size < waiting.untilSize && flushByMs >= this.#waitTimerAtMs) {
-        return;
-      }
+    if (this.#wait.goesOn(this.#queue.items + more, this.#queue.size + more, deadlineAtMs)) {
+      return;
     }
     if (this.#running.length < this.#options.maxInFlightBatches) {
       this.#schedulePump();
@@ -493,7 +451,7 @@ export class Batcher<Item, Result> {
 
   #pump(): void {
     this.#absorbPlain();
-    this.#stopWaiting();
+    this.#wait.stop();
     this.#tellArrivals();
     const queue = this.#queue;
     while (queue.items > 0 && this.#running.length < this.#options.maxInFlightBatches) {
@@ -518,11 +476,7 @@ export class Batcher<Item, Result> {
         this.#flush("deadline", Infinity, this.#options.maxBatchSize, nowMs);
         continue;
       }
-      this.#waiting = decision;
-      this.#waitTimerAtMs = Math.min(decision.untilMs, flushByMs);
-      if (this.#waitTimerAtMs < Infinity) {
-        this.#waitTimer = this.#clock.schedule(this.#onWaited, this.#waitTimerAtMs - nowMs, true);
-      }
+      this.#wait.begin(decision, Math.min(decision.untilMs, flushByMs), nowMs);
       return;
     }
     this.#settleDrain();
@@ -544,28 +498,17 @@ export class Batcher<Item, Result> {
     }
   }
 
-  readonly #onWaited = (): void => this.#pump();
-
-  #stopWaiting(): void {
-    if (this.#waiting !== undefined) {
-      this.#waiting = undefined;
-      if (this.#waitTimerAtMs < Infinity) {
-        this.#clock.cancel(this.#waitTimer);
-      }
-      this.#waitTimerAtMs = Infinity;
-    }
-  }
-
   /** Runs one batch, within these bounds, if anything waits; or fails it with `fault`. Returns how many items it has. */
   #flush(reason: FlushReason, maxItems: number, maxSize: number, nowMs: number, fault?: BatcherError): number {
     const queue = this.#queue;
     const oldestArrivalMs = queue.oldestArrivalMs();
-    const taken = queue.takePlain(Math.min(maxItems, maxSize)) ?? this.#takeOneByOne(maxItems, maxSize, nowMs);
+    const taken =
+      queue.takePlain(Math.min(maxItems, maxSize)) ?? takeOneByOne(queue, maxItems, maxSize, nowMs, this.#taking);
     const { waiting, size } = taken;
     if (waiting.length === 0) {
       return 0;
     }
-    this.#countDelays(taken, nowMs);
+    countDelays(taken, nowMs, this.#counters);
     const paddedSize = this.#sizes.atLeast(size);
     this.#batches += 1;
     const batch = new RunningBatch<Item, Result>(taken, {
@@ -590,95 +533,27 @@ export class Batcher<Item, Result> {
     this.#counters.batches[reason] += 1;
     this.#counters.batchedSize += size;
     this.#counters.paddedSize += paddedSize;
-    this.#hook("onBatchStart", batch.info);
+    this.#hooks.batchStarts(batch.info);
     if (fault === undefined) {
-      this.#run(batch);
+      startRun(batch, this.#options, this.#clock, this.#runs);
     } else {
       this.#failed(batch, fault);
     }
     return waiting.length;
   }
 
-  #takeOneByOne(maxItems: number, maxSize: number, nowMs: number): Taken<Item, Result> {
-    const queue = this.#queue;
-    const taken: Taken<Item, Result> = { waiting: [], items: [], arrivals: [], size: 0 };
-    for (let priority = queue.next(nowMs); priority >= 0; priority = queue.next(nowMs)) {
-      const first = queue.first(priority);
-      const size = typeof first === "function" ? 1 : first.size;
-      if (typeof first === "object" && first.deadlineAtMs <= nowMs) {
-        // Its timer is late; the last moment to notice is now.
-        this.#expire(first);
-        continue;
-      }
-      if (taken.waiting.length >= maxItems || (taken.waiting.length > 0 && taken.size + size > maxSize)) {
-        break;
-      }
-      taken.waiting.push(first);
-      taken.items.push(queue.firstItem(priority));
-      taken.arrivals.push(queue.firstArrival(priority));
-      taken.size += size;
-      queue.shift(priority);
-      if (typeof first === "object") {
-        first.state = "running";
-        this.#deadlines.runs(first);
-      }
-    }
-    return taken;
-  }
+  readonly #taking = {
+    expired: (entry: Entry<Result>): void => this.#expire(entry),
+    runs: (entry: Entry<Result>): void => this.#deadlines.runs(entry),
+  };
 
-  #countDelays({ arrivals, items }: Taken<Item, Result>, nowMs: number): void {
-    let arrival = arrivals[0] as Arrival;
-    if (arrivals.length === 1) {
-      this.#counters.delayed(nowMs - arrival.atMs, items.length);
-      return;
-    }
-    let together = 0;
-    for (const other of arrivals) {
-      if (other !== arrival) {
-        this.#counters.delayed(nowMs - arrival.atMs, together);
-        arrival = other;
-        together = 0;
-      }
-      together += 1;
-    }
-    this.#counters.delayed(nowMs - arrival.atMs, together);
-  }
-
-  #run(batch: RunningBatch<Item, Result>): void {
-    const { runTimeoutMs, run } = this.#options;
-    if (runTimeoutMs < Infinity) {
-      batch.timer = this.#clock.schedule(() => this.#timedOut(batch), runTimeoutMs, false);
-    }
-    let outcome: PromiseLike<ArrayLike<Result | Error>> | ArrayLike<Result | Error>;
-    try {
-      outcome = run(new BatchView<Item>(batch as RunningBatch<Item, unknown>));
-    } catch (cause) {
-      this.#failed(batch, new BatcherError("run_failed", "the run of the batch threw", { cause }));
-      return;
-    }
-    Promise.resolve(outcome).then(
-      (results) => this.#returned(batch, results),
-      (cause: unknown) =>
-        this.#failed(batch, new BatcherError("run_failed", "the run of the batch was rejected", { cause })),
-    );
-  }
-
-  #timedOut(batch: RunningBatch<Item, Result>): void {
-    const { runTimeoutMs } = this.#options;
-    const error = new BatcherError(
-      "run_timeout",
-      `the run of the batch took longer than runTimeoutMs, ${runTimeoutMs}`,
-    );
-    this.#failed(batch, error);
-    batch.abort(error);
-  }
+  readonly #runs = {
+    returned: (batch: RunningBatch<Item, Result>, results: ArrayLike<Result | Error>): void =>
+      this.#returned(batch, results),
+    failed: (batch: RunningBatch<Item, Result>, error: BatcherError): void => this.#failed(batch, error),
+  };
 
   #returned(batch: RunningBatch<Item, Result>, results: ArrayLike<Result | Error>): void {
-    const problem = findProblem(results, batch.items.length);
-    if (problem !== undefined) {
-      this.#failed(batch, new BatcherError("run_failed", problem, { cause: new TypeError(problem) }));
-      return;
-    }
     if (!this.#end(batch, undefined)) {
       return;
     }
@@ -755,7 +630,7 @@ export class Batcher<Item, Result> {
     }
     this.#tellArrivals();
     this.#policy.answered(nowMs, info.items);
-    this.#hook("onBatchEnd", info, runMs, error);
+    this.#hooks.batchEnds(info, runMs, error);
     return true;
   }
 
@@ -794,9 +669,9 @@ export class Batcher<Item, Result> {
       batch?.entryLeft();
     }
     fail(waiting);
-    this.#hook("onItemDropped", error);
+    this.#hooks.itemDropped(error);
     if (this.#queue.items === 0) {
-      this.#stopWaiting();
+      this.#wait.stop();
     }
     this.#settleDrain();
   }
@@ -816,17 +691,6 @@ export class Batcher<Item, Result> {
   #settleDrain(): void {
     if (this.#drained !== undefined && this.#queue.items === 0 && this.#running.length === 0) {
       this.#drained.resolve();
-    }
-  }
-
-  #hook<Name extends keyof BatcherHooks>(name: Name, ...args: Parameters<NonNullable<BatcherHooks[Name]>>): void {
-    const { hooks } = this.#options;
-    if (hooks[name] !== undefined) {
-      try {
-        (hooks[name] as (...args: unknown[]) => void)(...args);
-      } catch {
-        this.#counters.hookErrors += 1;
-      }
     }
   }
 }

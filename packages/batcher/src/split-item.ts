@@ -1,5 +1,9 @@
-import type { BatcherError } from "./batcher-error.ts";
-import type { Entry, EntryState } from "./entry.ts";
+import { BatcherError } from "./batcher-error.ts";
+import type { Entry, EntryState, ItemOwner, OnSettled } from "./entry.ts";
+import { failLater, tell } from "./entry.ts";
+
+/** The caller's `join`. */
+export type Join<Item, Result> = (results: readonly Result[], item: Item) => Result;
 
 /** An item that was cut into parts: joins their results, or fails with the first part that fails. */
 export class SplitItem<Result> {
@@ -43,4 +47,21 @@ export class SplitItem<Result> {
       this.#done(this.#results);
     }
   }
+}
+
+/** Joins the results of all parts and tells of the one of the whole, or of what `join` threw. */
+export function tellJoined<Item, Result>(
+  join: Join<Item, Result>,
+  results: readonly Result[],
+  item: Item,
+  onSettled: OnSettled<Result> | ItemOwner<Result>,
+): void {
+  let result: Result;
+  try {
+    result = join(results, item);
+  } catch (cause) {
+    failLater(onSettled, new BatcherError("run_failed", "join threw", { cause }));
+    return;
+  }
+  tell(onSettled, undefined, result);
 }
