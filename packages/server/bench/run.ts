@@ -31,6 +31,10 @@ const clientCpu = flags["client-cpu"];
 const WARMUP_S = 2;
 /** An open loop reaches its full rate in half of this; what is left over from it must be over when the window begins. */
 const OPEN_WARMUP_S = 6;
+/** One caller makes some thousand requests in this time, seconds; the server is warm after the first runs. */
+const FIRST_S = 2;
+const FIRST_WARMUP_S = 0.5;
+const FIRST_PAIRS = 8;
 /** The CPUs are looked at for so long before an open loop, and after it, seconds. */
 const IDLE_S = 10;
 /** Some hundred collections of the young generation. */
@@ -152,22 +156,33 @@ async function measureHeap(bundle: string): Promise<void> {
   record("full_gcs_per_100k", "collections per 100,000 requests", samples.full);
 }
 
-/** One caller: what a request takes that meets no other, with adaptive batching and with none. */
+/**
+ * One caller: what a request takes that meets no other, with adaptive batching and with none. They differ by less than one run
+ * does from the next, so that many short ones take turns, and each is compared with its neighbour.
+ */
 async function measureFirst(bundle: string): Promise<void> {
-  const servers: [batching: string, server: Served][] = [];
-  for (const batching of ["adaptive", "off"]) {
-    servers.push([batching, await serve({ bundle, cpus: serverCpu, args: ["--batching", batching] })]);
-  }
+  const adaptive = await serve({ bundle, cpus: serverCpu, args: ["--batching", "adaptive"] });
+  const off = await serve({ bundle, cpus: serverCpu, args: ["--batching", "off"] });
   for (const size of Object.keys(CALLERS)) {
-    const samples = new Map(servers.map(([batching]) => [batching, [] as number[]]));
-    for (let repeat = 0; repeat < repeats; repeat++) {
-      for (const [batching, server] of servers) {
-        samples.get(batching)?.push((await load(server, closedLoop(Number(size), 1))).latency.p50Ms);
-      }
+    const point = closedLoop(Number(size), 1);
+    const p50Ms = async (server: Served): Promise<number> =>
+      (await load(server, point, { seconds: FIRST_S, warmupS: FIRST_WARMUP_S })).latency.p50Ms;
+    const samples = { adaptive: [] as number[], off: [] as number[], ratio: [] as number[] };
+    for (let pair = 0; pair < FIRST_PAIRS; pair++) {
+      // Whichever is first, half of the time.
+      const offBefore = pair % 2 === 1 ? await p50Ms(off) : undefined;
+      const adaptiveMs = await p50Ms(adaptive);
+      const offMs = offBefore ?? (await p50Ms(off));
+      samples.adaptive.push(adaptiveMs);
+      samples.off.push(offMs);
+      samples.ratio.push(adaptiveMs / offMs);
     }
-    for (const [batching, p50s] of samples) record(`c1_p50_ms_${batching}_b${size}`, "ms", p50s);
+    record(`c1_p50_ms_adaptive_b${size}`, "ms", samples.adaptive);
+    record(`c1_p50_ms_off_b${size}`, "ms", samples.off);
+    record(`c1_p50_adaptive_over_off_b${size}`, "ratio of neighbours", samples.ratio);
   }
-  for (const [, server] of servers) await server.stop();
+  await adaptive.stop();
+  await off.stop();
 }
 
 /**
@@ -201,29 +216,58 @@ async function idleWaits(): Promise<number[]> {
   return await Promise.all([serverCpu, clientCpu].map((cpu) => idleWaitMs(cpu, 0.999, IDLE_S)));
 }
 
-/** Two frontends beside one, on two CPUs; the client is on the same two unless told otherwise. */
+/** How a server is run for `measureFrontends`; by the name of its figures. */
+interface FrontendCase {
+  readonly frontends: number;
+  readonly cpus: string;
+}
+
+/**
+ * Two frontends beside one, on two CPUs, and one on one CPU; the client has the same two CPUs in all cases. What server and
+ * client use of them stands beside each throughput: where they take both, the machine allows no more.
+ */
 async function measureFrontends(bundle: string): Promise<void> {
-  const cpus = [...new Set([serverCpu, clientCpu])].join(",");
-  const rates = new Map<number, number[]>([1, 2].map((count) => [count, []]));
-  const clients: number[] = [];
+  const cpuList = [...new Set([serverCpu, clientCpu])];
+  const cpus = cpuList.join(",");
+  const cases: Readonly<Record<string, FrontendCase>> = {
+    frontends_1_on_1: { frontends: 1, cpus: serverCpu },
+    frontends_1: { frontends: 1, cpus },
+    frontends_2: { frontends: 2, cpus },
+  };
+  const runs = new Map<string, Measured[]>(Object.keys(cases).map((name) => [name, []]));
   for (let repeat = 0; repeat < repeats; repeat++) {
-    for (const [count, samples] of rates) {
-      const server = await serve({ bundle, cpus, args: ["--frontends", String(count)] });
-      const { examplesPerS, clientCpuFraction } = await load(server, closedLoop(1, 256), { cpus });
-      samples.push(examplesPerS);
-      if (count === 2) clients.push(clientCpuFraction);
+    for (const [name, { frontends, cpus: serverCpus }] of Object.entries(cases)) {
+      const server = await serve({ bundle, cpus: serverCpus, args: ["--frontends", String(frontends)] });
+      runs.get(name)?.push(await load(server, closedLoop(1, 256), { cpus }));
       await server.stop();
     }
   }
-  const [one, two] = [rates.get(1), rates.get(2)] as [number[], number[]];
-  record("frontends_1_examples_per_s", "examples/s", one);
-  record("frontends_2_examples_per_s", "examples/s", two);
-  record(
-    "frontends_speedup",
-    "ratio",
-    two.map((rate, repeat) => rate / (one[repeat] as number)),
-  );
-  record("frontends_2_client_cpu", "of the two CPUs", clients);
+  const ratesOf = (name: string): number[] => (runs.get(name) as Measured[]).map(({ examplesPerS }) => examplesPerS);
+  for (const [name, measured] of runs) {
+    record(`${name}_examples_per_s`, "examples/s", ratesOf(name));
+    record(
+      `${name}_server_cores`,
+      `of ${cpuList.length}`,
+      measured.map(({ cpuMicros, examplesPerS }) => (cpuMicros * examplesPerS) / 1e6),
+    );
+    record(
+      `${name}_client_cores`,
+      `of ${cpuList.length}`,
+      measured.map(({ clientCpuFraction }) => clientCpuFraction * cpuList.length),
+    );
+  }
+  const two = ratesOf("frontends_2");
+  for (const [name, other] of [
+    ["frontends_speedup", "frontends_1"],
+    ["frontends_speedup_over_1_on_1", "frontends_1_on_1"],
+  ] as const) {
+    const one = ratesOf(other);
+    record(
+      name,
+      "ratio",
+      two.map((rate, repeat) => rate / (one[repeat] as number)),
+    );
+  }
 }
 
 if (!existsSync(flags.bundle)) {
