@@ -1,4 +1,4 @@
-import { availableParallelism, cpus, tmpdir } from "node:os";
+import { availableParallelism, tmpdir } from "node:os";
 import { mkdtemp, rm } from "node:fs/promises";
 import path from "node:path";
 import { compareDevices, openDevice, type Device } from "@dlrm/accelerator";
@@ -7,6 +7,7 @@ import { TEST_PLUGINS } from "../test/test-plugins.ts";
 import { figure, median, type Figure } from "./figures.ts";
 import { jaxPython } from "./jax-python.ts";
 import { JaxNetwork } from "./jax-network.ts";
+import { describeCpu } from "./dense-network-cpu.ts";
 import { denseNetworkSpecs, figureName } from "./dense-network-specs.ts";
 import { writeDenseNetworkTable, type DenseNetworkRow } from "./dense-network-table.ts";
 
@@ -90,7 +91,7 @@ export async function denseNetworkFigures(): Promise<Figure[]> {
     ];
     for (const opened of jax) opened.close();
     await Promise.all(devices.map((device) => device.close()));
-    const file = await writeDenseNetworkTable(rows, BATCH, cpus()[0]?.model ?? "an unknown CPU");
+    const file = await writeDenseNetworkTable(rows, BATCH, describeCpu());
     console.error(`written: ${file}`);
     return figures;
   } finally {

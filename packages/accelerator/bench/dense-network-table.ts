@@ -27,9 +27,11 @@ export async function writeDenseNetworkTable(
   });
   const text = `# The dense network on one CPU core
 
-DLRM-DCNv2's dense network, batches of ${batch}, on one core of: ${cpu.trim()}. Medians of alternating rounds of one run; ratios of throughput to
-the first row. The error is the largest difference of a score to a float64 forward, over ${batch} examples. Written by
-\`nx run accelerator:bench\`.
+DLRM-DCNv2's dense network, batches of ${batch}, on one core of: ${cpu}.
+
+Medians of alternating rounds of one run; ratios of throughput to the first row. The error is the largest difference of a score to a
+float64 forward, over ${batch} examples. int8 pays where the CPU multiplies integers in hardware (\`avx512_vnni\`, AMX's \`amx_int8\`), bfloat16 where
+it has AMX's \`amx_bf16\`. Written by \`nx run accelerator:bench\`.
 
 | device | precision | ms a batch | examples/s | ratio | error of scores |
 | --- | --- | ---: | ---: | ---: | ---: |

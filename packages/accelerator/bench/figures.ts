@@ -1,4 +1,4 @@
-import { mkdir, writeFile } from "node:fs/promises";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -24,8 +24,11 @@ export function figure(name: string, unit: string, samples: readonly number[]): 
   return { name, value, unit, samples };
 }
 
-export async function writeFigures(figures: readonly Figure[]): Promise<string> {
+/** Writes the results; with `keep`, others that the file has stay. */
+export async function writeFigures(figures: readonly Figure[], keep: boolean): Promise<string> {
+  const before = keep ? await readFile(RESULTS_FILE, "utf8").catch(() => "[]") : "[]";
+  const others = (JSON.parse(before) as Figure[]).filter(({ name }) => !figures.some((other) => other.name === name));
   await mkdir(path.dirname(RESULTS_FILE), { recursive: true });
-  await writeFile(RESULTS_FILE, `${JSON.stringify(figures, null, 2)}\n`);
+  await writeFile(RESULTS_FILE, `${JSON.stringify([...others, ...figures], null, 2)}\n`);
   return RESULTS_FILE;
 }

@@ -13,7 +13,7 @@ import { figure, type Figure } from "./figures.ts";
 
 // PJRT on XLA's CPU plugin of the newest API: what a call costs from Node and from C++.
 
-const ROUNDS = 5;
+const ROUNDS = 15;
 const CLIENT = fileURLToPath(new URL("../native/target/pjrt-client", import.meta.url));
 
 /** y = x + x, [2, 3]: nothing but the call. */

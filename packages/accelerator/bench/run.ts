@@ -17,9 +17,11 @@ import { figure, writeFigures, type Figure } from "./figures.ts";
 
 const { values } = parseArgs({
   options: {
+    // Of opening and closing, and how often they are repeated.
     cycles: { type: "string", default: "1000" },
+    rounds: { type: "string", default: "3" },
     calls: { type: "string", default: "2000" },
-    // `call`, `loop`, `leak`, `int8`, `pjrt`, `network`: only these.
+    // `call`, `loop`, `leak`, `int8`, `pjrt`, `network`: only these; other results stay in the file.
     only: { type: "string", default: "" },
   },
 });
@@ -154,8 +156,7 @@ try {
   const add = async (part: string, measure: () => Promise<Figure[]>): Promise<void> => {
     if (wanted(part)) figures.push(...(await measure()));
   };
-  // First, while this process is small: memory that an earlier case gave back would hide what these leave.
-  await add("leak", () => leakFigures(cycles, { ...simulated, buckets: [1] }, small));
+  await add("leak", () => leakFigures(cycles, Number(values.rounds), small));
   await add("call", callOverhead);
   await add("call", () => onnxRuntimeOverhead(small));
   await add("call", simulatedAccuracy);
@@ -163,7 +164,7 @@ try {
   await add("int8", () => int8Speed(large));
   await add("pjrt", () => pjrtFigures(calls));
   await add("network", denseNetworkFigures);
-  console.error(`written: ${await writeFigures(figures)}`);
+  console.error(`written: ${await writeFigures(figures, only.length > 0)}`);
 } finally {
   await rm(folder, { recursive: true });
 }
