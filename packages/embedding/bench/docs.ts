@@ -36,8 +36,10 @@ function figuresText(results: ResultsFile): string {
     return `| ${aim.what} (\`${name}\`) | ${value}${missed} | ${spread} | ${aimText(aim)} |`;
   });
   const { cpus, cpu, memory, node, native, numpy, settings } = environment;
+  const repeats = (Object.keys(FIGURES) as FigureName[]).flatMap((name) => results.get(name)?.samples.length ?? []);
+  const [fewest, most] = [Math.min(...repeats), Math.max(...repeats)];
   return `Measured on ${cpus} cores of an ${cpu} with ${memory}; Node ${node}, kernel \`${native}\`, NumPy ${numpy}. 26 tables, at most
-${settings}; 214 random rows an example. Figures are medians.
+${settings}, ${fewest === most ? most : `${fewest} to ${most}`} repeats; 214 random rows an example. Figures are medians.
 
 <picture>
   <source media="(prefers-color-scheme: dark)" srcset="docs/gather.dark.svg">

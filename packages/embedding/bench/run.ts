@@ -310,10 +310,7 @@ async function main(): Promise<void> {
   results.note("cpus", String(availableParallelism()));
   results.note("memory", `${(totalmem() / 2 ** 30).toFixed(0)} GiB`);
   results.note("node", process.version);
-  results.note(
-    "settings",
-    `${maxRows.toLocaleString("en")} rows × ${DIM} float32 each, ${seconds} s a measurement, ${repeats} repeats`,
-  );
+  results.note("settings", `${maxRows.toLocaleString("en")} rows × ${DIM} float32 each, ${seconds} s a measurement`);
   console.log(await results.write());
 }
 

@@ -1,5 +1,5 @@
-//! What this core's memory gives without our kernels: sequential reads, a plain loop that adds random 512-byte rows, and reads of such
-//! rows that add nothing.
+//! What this core's memory gives without our kernels: sequential reads, a plain loop that adds random 512-byte rows without prefetch,
+//! and reads of such rows that add nothing, with the prefetch that is best here.
 //!
 //! `memory_baseline MAX_ROWS` answers each line of standard input, a JSON list, by a number: `["plain", SECONDS, THREADS]` and
 //! `["random", SECONDS, THREADS]` by examples a second, `["sequential", SECONDS, THREADS]` by bytes a second, `["read", FILE, THREADS]`
@@ -131,44 +131,96 @@ fn random_rows(max_rows: u32, seed: u64) -> Vec<u32> {
     rows
 }
 
-/// Rows ahead that are asked for: the best of those tried with reads that add nothing.
-const AHEAD: usize = 16;
+/// Reads rows, some of which it may have asked for before.
+type ReadRows = fn(&[f32], &[u32]) -> f32;
 
-/// Reads one element of each cache line of each row: the least that random rows cost.
+/// Reads one element of each cache line of a row: the least that a row costs.
+#[inline(always)]
+fn read_row(data: &[f32], row: u32) -> f32 {
+    let row = &data[row as usize * ROW_FLOATS..][..ROW_FLOATS];
+    // Of each pair of lines the first, which may be the only one that was asked for; then the others.
+    [0, 16].map(|first| row[first] + row[first + 32] + row[first + 64] + row[first + 96]).iter().sum()
+}
+
 fn read_rows(data: &[f32], rows: &[u32]) -> f32 {
+    rows.iter().map(|&row| read_row(data, row)).sum()
+}
+
+#[cfg(target_arch = "x86_64")]
+fn read_rows_ahead<const HINT: i32, const AHEAD: usize, const LINES_APART: usize>(data: &[f32], rows: &[u32]) -> f32 {
     let mut sum = 0.0;
     for (at, &row) in rows.iter().enumerate() {
-        #[cfg(target_arch = "x86_64")]
         if let Some(&ahead) = rows.get(at + AHEAD) {
-            for line in 0..ROW_FLOATS / 32 {
-                let line = data.as_ptr().wrapping_add(ahead as usize * ROW_FLOATS + line * 32);
+            for line in (0..ROW_FLOATS / 16).step_by(LINES_APART) {
+                let line = data.as_ptr().wrapping_add(ahead as usize * ROW_FLOATS + line * 16);
                 // SAFETY: a prefetch of any address is harmless, and every x86-64 CPU has it.
-                unsafe { std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_NTA }>(line.cast()) };
+                unsafe { std::arch::x86_64::_mm_prefetch::<HINT>(line.cast()) };
             }
         }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = (at, AHEAD);
-        let row = &data[row as usize * ROW_FLOATS..][..ROW_FLOATS];
-        // Lines that were asked for first, then their neighbours.
-        for first in [0, 16] {
-            sum += row[first] + row[first + 32] + row[first + 64] + row[first + 96];
-        }
+        sum += read_row(data, row);
     }
     sum
 }
 
-/// Examples a second of one thread.
-fn measure_random(data: &[f32], max_rows: u32, limit: Duration, seed: u64) -> f64 {
-    let rows = random_rows(max_rows, seed);
+/// Ways to read random rows, and what they are called.
+fn ways_to_read() -> Vec<(String, ReadRows)> {
+    #[allow(unused_mut)]
+    let mut ways: Vec<(String, ReadRows)> = vec![("without prefetch".into(), read_rows)];
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_NTA, _MM_HINT_T0, _MM_HINT_T1};
+        macro_rules! add {
+            ($($hint:ident $ahead:literal $apart:literal),*) => {
+                $(ways.push((
+                    format!("{} {} rows ahead, {} of 8 lines", stringify!($hint), $ahead, 8 / $apart),
+                    read_rows_ahead::<$hint, $ahead, $apart>,
+                ));)*
+            };
+        }
+        macro_rules! add_all {
+            ($($ahead:literal),*) => {
+                $(add!(
+                    _MM_HINT_T0 $ahead 1, _MM_HINT_T0 $ahead 2, _MM_HINT_T1 $ahead 1, _MM_HINT_T1 $ahead 2,
+                    _MM_HINT_NTA $ahead 1, _MM_HINT_NTA $ahead 2
+                );)*
+            };
+        }
+        add_all!(8, 16, 32, 64, 128, 192);
+    }
+    ways
+}
+
+/// The fastest way here, by a short try of each.
+fn best_way_to_read(data: &[f32], max_rows: u32) -> ReadRows {
+    const TRY: Duration = Duration::from_millis(60);
+    let rows = random_rows(max_rows, 1);
+    let mut tried: Vec<_> = ways_to_read().into_iter().map(|way| (0.0f64, way)).collect();
+    for _ in 0..2 {
+        for (rate, (_, read)) in &mut tried {
+            *rate = rate.max(rate_of_reading(data, &rows, TRY, *read));
+        }
+    }
+    let best = tried.into_iter().max_by(|(a, _), (b, _)| a.total_cmp(b));
+    let (rate, (name, read)) = best.expect("there is a way without prefetch");
+    eprintln!("random rows are read fastest {name}: {rate:.0} examples/s");
+    read
+}
+
+fn rate_of_reading(data: &[f32], rows: &[u32], limit: Duration, read: ReadRows) -> f64 {
     let rows_per_batch = rows.len() / (EXAMPLES / BATCH);
     let mut batches = 0;
     let start = Instant::now();
     while start.elapsed() < limit {
         let first = batches % (EXAMPLES / BATCH) * rows_per_batch;
-        std::hint::black_box(read_rows(data, &rows[first..first + rows_per_batch]));
+        std::hint::black_box(read(data, &rows[first..first + rows_per_batch]));
         batches += 1;
     }
     (batches * BATCH) as f64 / start.elapsed().as_secs_f64()
+}
+
+/// Examples a second of one thread.
+fn measure_random(data: &[f32], max_rows: u32, limit: Duration, seed: u64, read: ReadRows) -> f64 {
+    rate_of_reading(data, &random_rows(max_rows, seed), limit, read)
 }
 
 /// Examples a second of one thread.
@@ -247,6 +299,7 @@ fn main() {
     let row_count: u32 = VOCABULARY_SIZES.iter().map(|&size| size.min(max_rows)).sum();
     let mut data = vec_in_huge_pages::<f32>(row_count as usize * ROW_FLOATS);
     data.extend((0..row_count as usize * ROW_FLOATS).map(|i| (i % 1000) as f32));
+    let mut best_way = None;
     println!("true");
     for line in std::io::stdin().lock().lines().map_while(Result::ok) {
         // A JSON list of plain texts and numbers: [what, seconds or file, threads].
@@ -258,9 +311,11 @@ fn main() {
         } else {
             let limit = Duration::from_secs_f64(argument.parse().expect("seconds are a number"));
             let data = &data[..];
+            let way =
+                if what == "random" { *best_way.get_or_insert_with(|| best_way_to_read(data, max_rows)) } else { read_rows };
             let of_thread = move |at: usize| match what {
                 "plain" => measure_plain(data, max_rows, limit, at as u64 + 1),
-                "random" => measure_random(data, max_rows, limit, at as u64 + 1),
+                "random" => measure_random(data, max_rows, limit, at as u64 + 1, way),
                 _ => measure_sequential(data, limit),
             };
             std::thread::scope(|scope| {
