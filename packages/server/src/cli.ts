@@ -1,9 +1,12 @@
 #!/usr/bin/env node
 import { availableParallelism } from "node:os";
 import v8 from "node:v8";
+import { deferHelperThreads } from "./helper-threads.ts";
 import { flagsFor } from "./one-cpu-flags.ts";
 
-for (const flag of flagsFor(availableParallelism())) v8.setFlagsFromString(flag);
+const cpus = availableParallelism();
+for (const flag of flagsFor(cpus)) v8.setFlagsFromString(flag);
+if (cpus === 1) deferHelperThreads();
 // Only now: while the rest is loaded the young generation grows, and it keeps its size.
 const { runServeCommand } = await import("./serve-command.ts");
 
