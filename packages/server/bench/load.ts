@@ -25,6 +25,8 @@ interface LoadResult {
   readonly examplesPerS: number;
   readonly requestsPerS: number;
   readonly latency: { readonly p50Ms: number; readonly p99Ms: number; readonly p999Ms: number };
+  /** What of the latencies of an open loop is the load generator's own lateness. */
+  readonly sendLag: { readonly p99Ms: number; readonly maxMs: number };
   readonly errors: Readonly<Record<string, number>>;
   readonly clientCpuFraction: number;
 }
