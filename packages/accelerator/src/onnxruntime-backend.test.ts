@@ -166,6 +166,43 @@ describe("opening an ONNX model", () => {
   });
 });
 
+test("a run for which there is no memory says so, and the session goes on", async () => {
+  // The first of 2^46 copies of x: more bytes than there are addresses.
+  const path = await folder.write("copies.onnx", {
+    inputs: [
+      { name: "x", shape: ["batch", 1] },
+      { name: "copies", shape: ["batch", 1] },
+    ],
+    outputs: [{ name: "y", shape: ["batch", 1] }],
+    nodes: [
+      { op: "ReduceMax", inputs: ["copies"], outputs: ["most"], attributes: { keepdims: 0 } },
+      { op: "Cast", inputs: ["most"], outputs: ["count"], attributes: { to: INT64 } },
+      { op: "Reshape", inputs: ["count", "list"], outputs: ["counts"] },
+      { op: "Concat", inputs: ["list", "counts"], outputs: ["shape"], attributes: { axis: 0 } },
+      { op: "Expand", inputs: ["x", "shape"], outputs: ["many"] },
+      { op: "Gather", inputs: ["many", "first"], outputs: ["y"], attributes: { axis: 1 } },
+    ],
+    weights: [
+      { name: "list", shape: [1], data: BigInt64Array.of(1n) },
+      { name: "first", shape: [1], data: BigInt64Array.of(0n) },
+    ],
+  });
+  const backend = await open(path, { buckets: [1] });
+  const [x, copies, y] = [shared(1).fill(7), shared(1), shared(1)];
+  const run = (count: number): Promise<void> => {
+    copies[0] = count;
+    const inputs = [x, copies].map((tensor, i) => backend.wrap(backend.inputs[i]!, 1, tensor));
+    return backend.run(1, inputs, [backend.wrap(backend.outputs[0]!, 1, y)]);
+  };
+  await expect(run(2 ** 46)).rejects.toMatchObject({
+    code: "out_of_memory",
+    message: expect.stringMatching(/^onnxruntime \S+ \(cpu, 1 thread\) has no memory left: /) as unknown,
+  });
+  await run(2);
+  expect(y[0]).toBe(7);
+  await backend.close();
+});
+
 describe("an ONNX model in int8", () => {
   test("scores nearly as in float32, and says by how much it differs", async () => {
     const path = await folder.write("int8.onnx", fixtureModel());

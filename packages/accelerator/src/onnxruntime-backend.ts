@@ -73,6 +73,7 @@ async function createSession(
       ? ort.InferenceSession.create(bytes, options)
       : ort.InferenceSession.create(modelPath, options));
   } catch (error) {
+    if (isOutOfMemory(error)) throw AcceleratorError.from(error, "out_of_memory", `no memory for ${modelPath}`);
     const accelerated = executionProviders.filter((name) => name !== "cpu");
     if (accelerated.length > 0 && !isAboutTheModel(error)) {
       throw AcceleratorError.from(
@@ -83,6 +84,14 @@ async function createSession(
     }
     throw AcceleratorError.from(error, "model_invalid", `onnxruntime can't load ${modelPath}`);
   }
+}
+
+/** By what it says: onnxruntime has no code for it, and each allocator its own words. */
+function isOutOfMemory(error: unknown): boolean {
+  return (
+    error instanceof Error &&
+    /failed to allocate memory|out of memory|bad[ _]alloc|CUBLAS_STATUS_ALLOC_FAILED/i.test(error.message)
+  );
 }
 
 function isAboutTheModel(error: unknown): boolean {
@@ -205,7 +214,12 @@ export class OnnxRuntimeBackend implements Backend<Tensor> {
     for (let i = 0; i < inputs.length; i++) feeds[this.inputs[i]!.name] = inputs[i]!;
     const fetches: Record<string, Tensor> = {};
     for (let i = 0; i < outputs.length; i++) fetches[this.outputs[i]!.name] = outputs[i]!;
-    await this.#session.run(feeds, fetches);
+    try {
+      await this.#session.run(feeds, fetches);
+    } catch (error) {
+      if (isOutOfMemory(error)) throw AcceleratorError.from(error, "out_of_memory", `${this.name} has no memory left`);
+      throw error;
+    }
   }
 
   warm(bucket: number, inputs: readonly Tensor[], outputs: readonly Tensor[]): Promise<void> {
