@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import path from "node:path";
-import { type Bundle, exportBundle, presetSpec } from "@dlrm/model";
+import { type Bundle, exportBundle, ModelError, presetSpec } from "@dlrm/model";
+import { BenchError } from "./bench-error.ts";
 import { bundleDir } from "./commands.ts";
 import { requireFreeSpace } from "./free-space.ts";
 import type { Progress } from "./progress.ts";
@@ -31,6 +32,9 @@ export async function prepareBundle(settings: BenchSettings, progress: Progress,
       shownPercent = percent;
       progress.update(`${file}: ${percent} % of ${(totalBytes / 2 ** 20).toFixed(0)} MiB`);
     },
+  }).catch((cause: unknown): never => {
+    if (!(cause instanceof ModelError) || cause.code !== "bundle_exists") throw cause;
+    throw new BenchError("prepare_failed", `${cause.message}: remove that folder, and it is made anew`, { cause });
   });
   progress.note(`  ${bundle.reused ? "there already" : "made"}: ${dir}`);
   return bundle;

@@ -41,7 +41,23 @@ it("is refused with every setting that differs", () => {
 
 it.each([
   ["none", undefined, /^--resume: expected a run to continue, got no .*run\.json: ENOENT/],
-  ["half a file", '{"journalVersion": 1, ', /^--resume: expected a run to continue, got no .*run\.json: /],
+  [
+    "half a file",
+    '{"journalVersion": 1, ',
+    /^--resume: .*run\.json is damaged: .*JSON.*; without --resume a new run begins$/,
+  ],
+  ["no object", "null\n", /run\.json is damaged: expected an object, got null; without/],
+  ["no settings", '{"journalVersion":1}', /run\.json is damaged: settings: expected an object, got undefined; without/],
+  [
+    "no findings",
+    '{"journalVersion":1,"settings":{},"findings":7}',
+    /run\.json is damaged: findings: expected an object, got number; without/,
+  ],
+  [
+    "a finding missing",
+    '{"journalVersion":1,"settings":{},"resumedAt":[],"findings":{"points":[],"parity":{}}}',
+    /run\.json is damaged: parity: expected a list, got object; without/,
+  ],
   ["another version", '{"journalVersion": 2}', /^--resume: expected .*run\.json of version 1, got 2$/],
 ])("is refused if there is %s", (_, text, message) => {
   if (text !== undefined) save(text);

@@ -27,17 +27,7 @@ const MAY_DIFFER = new Set(["command", "startTimeoutS"]);
  */
 export function readJournal(resultsFolder: string, settings: SummarySettings): Journal {
   const file = path.join(resultsFolder, JOURNAL_FILE);
-  let journal: Journal;
-  try {
-    journal = JSON.parse(readFileSync(file, "utf8")) as Journal;
-  } catch (cause) {
-    throw new BenchError("usage", `--resume: expected a run to continue, got no ${file}: ${messageOf(cause)}`, {
-      cause,
-    });
-  }
-  if (journal.journalVersion !== 1) {
-    throw new BenchError("usage", `--resume: expected ${file} of version 1, got ${String(journal.journalVersion)}`);
-  }
+  const journal = parseJournal(readJournalText(file), file);
   const names = new Set([...Object.keys(journal.settings), ...Object.keys(settings)]);
   const differences = [...names].flatMap((name) => {
     const [had, has] = [JSON.stringify(journal.settings[name]), JSON.stringify(settings[name])];
@@ -51,4 +41,45 @@ export function readJournal(resultsFolder: string, settings: SummarySettings): J
     );
   }
   return journal;
+}
+
+function readJournalText(file: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (cause) {
+    const problem = `expected a run to continue, got no ${file}: ${messageOf(cause)}`;
+    throw new BenchError("usage", `--resume: ${problem}`, { cause });
+  }
+}
+
+/** Checks only as much as tells a journal from what is none: the bench alone writes it, whole. */
+function parseJournal(text: string, file: string): Journal {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (cause) {
+    throw damaged(file, messageOf(cause), cause);
+  }
+  if (!isRecord(value)) throw damaged(file, `expected an object, got ${text.slice(0, 40).trim()}`);
+  const { journalVersion, settings, findings, resumedAt } = value as Partial<Journal>;
+  if (journalVersion !== 1) {
+    throw new BenchError("usage", `--resume: expected ${file} of version 1, got ${String(journalVersion)}`);
+  }
+  if (!isRecord(settings)) throw damaged(file, `settings: expected an object, got ${typeof settings}`);
+  if (!isRecord(findings)) throw damaged(file, `findings: expected an object, got ${typeof findings}`);
+  const { points, parity, warnings } = findings as Partial<FindingsState>;
+  for (const [name, list] of Object.entries({ resumedAt, points, parity, warnings })) {
+    if (!Array.isArray(list)) throw damaged(file, `${name}: expected a list, got ${typeof list}`);
+  }
+  return value as unknown as Journal;
+}
+
+function damaged(file: string, problem: string, cause?: unknown): BenchError {
+  return new BenchError("usage", `--resume: ${file} is damaged: ${problem}; without --resume a new run begins`, {
+    cause,
+  });
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
