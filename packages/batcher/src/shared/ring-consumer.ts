@@ -341,7 +341,10 @@ export class RingConsumer<Schema extends RingSchema> {
     if (!this.#seesAll()) {
       // One in a hurry may be behind one that is not said yet: who says one from now on wakes us.
       this.#hints.wakesBeforeMs = ANY_DEADLINE;
-      Atomics.store(this.#control, SLEEPING, 1);
+      // Changes nothing, and has who sees us sleep from now on see the hint. Not a store: we may have been woken since.
+      if (Atomics.compareExchange(this.#control, SLEEPING, 1, 1) === 0) {
+        return true;
+      }
       this.#seesAll();
     }
     return this.#headBatch.earliestDeadlineMs < wakesBeforeMs;

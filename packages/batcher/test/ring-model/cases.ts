@@ -104,6 +104,15 @@ export const BOUNDED_CASES: readonly SearchedCase[] = [
     interruptions: 0,
     outcomes: ["ok", "overloaded"],
   },
+  {
+    ...PAIR,
+    name: "items in no hurry fill a batch",
+    rows: 3,
+    producers: [[LEISURELY], [LEISURELY, LEISURELY]],
+    waitsForHurried: true,
+    interruptions: 2,
+    outcomes: OK,
+  },
   { ...FOUR, name: "four items", interruptions: 0, outcomes: OK },
   {
     ...FOUR,

@@ -24,6 +24,8 @@ export interface ConsumerState {
   rows: number;
 }
 
+export type ConsumerMistake = "forgets what is unsaid" | "loses a wake";
+
 export interface ConsumerOptions {
   /** Whether the policy may also wait for more rows, for some time; else each batch is closed at once. */
   readonly waitsForMore: boolean;
@@ -33,8 +35,8 @@ export interface ConsumerOptions {
   readonly reusesNumbers: boolean;
   /** Whether the policy waits until the batch is full or has an item in a hurry; else each batch is closed at some time. */
   readonly waitsForHurried: boolean;
-  /** A mistake: it sleeps as if rows whose items are not said were none in a hurry. */
-  readonly forgetsUnsaid: boolean;
+  /** It sleeps as if rows whose items are not said were none in a hurry; it says once more that it sleeps, whether it was woken or not. */
+  readonly mistake: ConsumerMistake | undefined;
 }
 
 const EVENTS: Readonly<Record<ConsumerState["phase"], readonly ThreadEvent[]>> = {
@@ -103,7 +105,7 @@ export function consumerThread(
         sleep(state, steps, 1, "asleep");
         return;
       }
-      if (lifecycle !== DRAINING && options.waitsForHurried && look(state, rows) !== "hurried") {
+      if (lifecycle !== DRAINING && options.waitsForHurried && rows < ring.rows && look(state, rows) !== "hurried") {
         Atomics.store(said, hintAt(), WAKES_HURRIED);
         sleep(state, steps, ring.rows, "asleep");
         return;
@@ -152,12 +154,15 @@ export function consumerThread(
     }
     const rowsNow = (): number => protocol.rowsOf(protocol.wordAt(control, ring, state.head));
     const seen = look(state, rowsNow());
-    if (seen !== "unsaid" || options.forgetsUnsaid) {
+    if (seen !== "unsaid" || options.mistake === "forgets what is unsaid") {
       return seen === "hurried";
     }
     Atomics.store(said, hintAt(), WAKES_ALL);
-    Atomics.store(control, SLEEPING, 1);
-    return look(state, rowsNow()) === "hurried";
+    if (options.mistake === "loses a wake") {
+      Atomics.store(control, SLEEPING, 1);
+      return look(state, rowsNow()) === "hurried";
+    }
+    return Atomics.compareExchange(control, SLEEPING, 1, 1) === 0 || look(state, rowsNow()) === "hurried";
   }
 
   function complete(state: ConsumerState, slot: number, steps: Steps<RingWorld>): void {

@@ -207,7 +207,24 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: "the consumer sleeps while an item in a hurry is behind one that is not said",
     edits: [],
-    in: { ...HURRIED, forgetsUnsaid: true },
+    in: { ...HURRIED, mistake: "forgets what is unsaid" },
+    breaks: "no-lost-wake",
+  },
+  {
+    name: "the consumer says once more that it sleeps, although it was woken",
+    edits: [],
+    in: {
+      ...HURRIED,
+      producers: [
+        [{ size: 1, hurries: false }],
+        [
+          { size: 1, hurries: false },
+          { size: 1, hurries: false },
+        ],
+      ],
+      interruptions: 2,
+      mistake: "loses a wake",
+    },
     breaks: "no-lost-wake",
   },
 ];

@@ -14,7 +14,7 @@ import {
 } from "../../src/shared/ring-protocol.ts";
 import type { Move, Operation, Position } from "./atomic-steps.ts";
 import { steppedCalls, SteppedThread } from "./atomic-steps.ts";
-import type { ConsumerState } from "./consumer-thread.ts";
+import type { ConsumerMistake, ConsumerState } from "./consumer-thread.ts";
 import { consumerThread, consumerWaits } from "./consumer-thread.ts";
 import { buryingThread, endingThread } from "./owner-thread.ts";
 import { memoryOf } from "./memory.ts";
@@ -43,7 +43,7 @@ export interface RingCase {
   /** The policy waits until a batch is full or has an item in a hurry; of each item `hurries` says whether it is. */
   readonly waitsForHurried?: boolean;
   /** A mistake of the consumer's: see `ConsumerOptions`. */
-  readonly forgetsUnsaid?: boolean;
+  readonly mistake?: ConsumerMistake;
   /**
    * How often in all a thread may be interrupted inside a handler (a submit, a look at results, a step of the consumer's
    * loop). Between two handlers any thread may go on. Without it: at every operation, as often as may be.
@@ -75,13 +75,13 @@ export class RingModel implements ThreadsModel {
   constructor(ringCase: RingCase, realProtocol: Protocol) {
     const protocol = steppedCalls(realProtocol);
     const { slots, rows, producers, end, mortal, heir } = ringCase;
-    const { waitsForMore = false, runsFail = false, waitsForHurried = false, forgetsUnsaid = false } = ringCase;
+    const { waitsForMore = false, runsFail = false, waitsForHurried = false, mistake } = ringCase;
     const reusesNumbers = heir !== undefined;
     const all = heir === undefined ? producers : [...producers, heir];
     const ring = { slots, rows, producers: producers.length };
     // Handed to the protocol, which hands it on to `Atomics`: the state that is changed is the model's.
     const memory = memoryOf(ring);
-    const options = { waitsForMore, runsFail, reusesNumbers, waitsForHurried, forgetsUnsaid };
+    const options = { waitsForMore, runsFail, reusesNumbers, waitsForHurried, mistake };
     const threads = [
       ...all.map((items, id) => producerThread(protocol, ring, memory, id, items)),
       consumerThread(protocol, ring, memory, options),
@@ -211,7 +211,7 @@ export class RingModel implements ThreadsModel {
       const open = state[this.#layout.control(OPEN_SEQUENCE)] as number;
       const slot = slotStateOf(this.#layout, state, head % this.#ring.slots);
       const rows = this.#world.rowsOf(head % this.#ring.slots);
-      const has = outcomes.includes("inRing") ? rows > 0 : rows === 0;
+      const has = outcomes.includes("inRing") ? rows > 0 && rows < this.#ring.rows : rows === 0;
       const idle = phase === "asleep" && head === open && slot === "open" && has && lifecycle === OPEN;
       if (!idle && !(phase === "ended" && lifecycle >= CLOSED)) {
         fail("no-lost-wake", `the consumer is ${phase} at batch ${head}, whose slot is ${slot} and has ${rows} rows`);
