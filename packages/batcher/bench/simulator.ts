@@ -29,6 +29,16 @@ export interface SimulationOptions {
   readonly roundTripSpread?: number;
   /** Each run takes longer by up to this share, at random. Default 0. */
   readonly runNoise?: number;
+  /** Closed loop: callers and batcher share one core. Default: each has its own. */
+  readonly sharedCore?: SharedCore;
+}
+
+/** What a core does for callers and batcher, one thing at a time. */
+export interface SharedCore {
+  /** To make a request, for each of its items: in the order in which callers come back. */
+  readonly itemMicros: number;
+  /** For a batch, outside its run (wakes, publishing): at once, before what is to be done for callers. */
+  readonly batchMicros: number;
 }
 
 export interface SimulationResult {
@@ -60,6 +70,13 @@ export async function simulate(options: SimulationOptions): Promise<SimulationRe
   const random = seededRandom(options.seed);
   // Apart from the arrivals', so that these are the same under every policy.
   const noiseRandom = seededRandom(options.seed + 1);
+  const { itemMicros, batchMicros } = options.sharedCore ?? { itemMicros: 0, batchMicros: 0 };
+  let coreFreeMs = 0;
+  /** Gives the core so much to do; returns how long until that is done, after all that it had. */
+  const occupyCoreMs = (micros: number): number => {
+    coreFreeMs = Math.max(clock.now(), coreFreeMs) + micros / 1000;
+    return coreFreeMs - clock.now();
+  };
   const batcher = new Batcher<number, number>({
     clock,
     policy,
@@ -74,7 +91,9 @@ export async function simulate(options: SimulationOptions): Promise<SimulationRe
     run: ({ items, paddedSize }) =>
       new Promise((resolve) => {
         const noise = 1 + (options.runNoise ?? 0) * noiseRandom();
-        clock.schedule(() => resolve(items), ((device.fixedMicros + device.perItemMicros * paddedSize) * noise) / 1000);
+        const runMicros = (device.fixedMicros + device.perItemMicros * paddedSize) * noise;
+        occupyCoreMs(batchMicros);
+        clock.schedule(() => resolve(items), (batchMicros + runMicros) / 1000);
       }),
   });
 
@@ -105,6 +124,12 @@ export async function simulate(options: SimulationOptions): Promise<SimulationRe
 
   if (load.kind === "closed") {
     const caller = async (): Promise<void> => {
+      if (itemMicros > 0) {
+        const workMs = occupyCoreMs(itemMicros * requestSize);
+        await new Promise<void>((resolve) => {
+          clock.schedule(resolve, workMs);
+        });
+      }
       await request();
       clock.schedule(() => void caller(), (roundTripMicros * (1 + roundTripSpread * (2 * random() - 1))) / 1000);
     };
