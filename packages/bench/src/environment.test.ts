@@ -2,6 +2,7 @@ import { mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, it } from "vitest";
+import { cpuInstructionSets } from "./cpu-instruction-sets.ts";
 import { describeEnvironment, describePython, readCpuTicks, renderEnvironment, stealFraction } from "./environment.ts";
 
 it("reads the time of all CPUs and what was stolen", () => {
@@ -27,6 +28,7 @@ it("describes this machine, with what the engine uses", async () => {
   const environment = await describeEnvironment(undefined);
   expect(environment.node).toBe(process.versions.node);
   expect(environment.cpuCount).toBeGreaterThan(0);
+  expect(environment.cpuInstructionSets).toBe(cpuInstructionSets());
   expect(environment.gatherKernel).toEqual(expect.any(String));
   expect(environment.packages).toEqual({ "onnxruntime-node": expect.stringMatching(/^\d+\.\d+/) });
   expect(environment).not.toHaveProperty("python");

@@ -4,6 +4,7 @@ import { createRequire } from "node:module";
 import { cpus, loadavg, release, totalmem, type } from "node:os";
 import path from "node:path";
 import type { SummaryEnvironment } from "@dlrm/reporter";
+import { cpuInstructionSets } from "./cpu-instruction-sets.ts";
 import { describeGatherKernel } from "./gather-kernel.ts";
 
 /** Time of all CPUs in ticks, and the part of it that the hypervisor gave to others. */
@@ -34,8 +35,10 @@ export function stealFraction(before: CpuTicks | undefined, after: CpuTicks | un
 async function describeMachine(): Promise<SummaryEnvironment> {
   const gitCommit = await ownCommit();
   const cpuModel = cpus()[0]?.model;
+  const instructionSets = cpuInstructionSets();
   return {
     ...(cpuModel === undefined ? {} : { cpuModel }),
+    ...(instructionSets === undefined ? {} : { cpuInstructionSets: instructionSets }),
     cpuCount: cpus().length,
     memoryBytes: totalmem(),
     kernel: `${type()} ${release()}`,

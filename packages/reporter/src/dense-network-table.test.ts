@@ -50,6 +50,17 @@ it("has a row a device with its ratio to the first, and says why a device has no
   expect(denseNetwork(summaryOf(FIRST, INT8, MISSING))).toBe(SECTION);
 });
 
+it.each([
+  ["avx2 avx512f avx512_vnni", " The CPU has avx2, avx512f, avx512_vnni, and no AMX."],
+  ["avx2 avx512_vnni amx_tile amx_int8", " The CPU has avx2, avx512_vnni, amx_tile, amx_int8."],
+  ["asimd i8mm", " The CPU has asimd, i8mm."],
+  ["", " The CPU has none of the vector instructions that matter here, and no AMX."],
+])("says which instruction sets the CPU has: %j", (cpuInstructionSets, sentence) => {
+  const summary = summaryOf(FIRST, INT8, MISSING);
+  const section = denseNetwork({ ...summary, environment: { ...summary.environment, cpuInstructionSets } });
+  expect(section).toBe(SECTION.replace("in float64.", `in float64.${sentence}`));
+});
+
 it("is nothing without rows", () => {
   expect(denseNetwork(summaryOf())).toBe("");
   expect(denseNetwork(fixedSummary())).toBe("");

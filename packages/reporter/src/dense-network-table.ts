@@ -4,7 +4,7 @@ import { range } from "./statistics.ts";
 import type { DenseNetworkRow, Summary } from "./summary.ts";
 
 /** The section on what runs the dense network, without servers; empty without rows. */
-export function denseNetwork({ denseNetwork: rows = [] }: Summary): string {
+export function denseNetwork({ denseNetwork: rows = [], environment }: Summary): string {
   const [first] = rows;
   if (first === undefined) return "";
   const missing = rows.flatMap(({ device, precision, whyNot }) =>
@@ -23,10 +23,18 @@ export function denseNetwork({ denseNetwork: rows = [] }: Summary): string {
       ]),
     ),
     `Batches of ${first.batch} on ${first.numThreads === 1 ? "1 thread" : `${first.numThreads} threads`}, one after ` +
-      "another, without a server and without tables; devices take turns. Errors are to the reference forward in float64.",
+      "another, without a server and without tables; devices take turns. Errors are to the reference forward in float64." +
+      instructionSets(environment.cpuInstructionSets),
     bulletList(missing),
   ];
   return parts.filter((part) => part !== "").join("\n\n");
+}
+
+/** Without AMX a CPU gains little from bfloat16, and without VNNI or AMX little from int8. */
+function instructionSets(names: string | undefined): string {
+  if (names === undefined) return "";
+  const has = names === "" ? "none of the vector instructions that matter here" : names.replaceAll(" ", ", ");
+  return ` The CPU has ${has}${/amx|asimd/u.test(names) ? "" : ", and no AMX"}.`;
 }
 
 function throughput({ examplesPerS, batch, callMicros }: DenseNetworkRow): string {

@@ -32,6 +32,8 @@ export interface SummaryEnvironment {
   readonly startedAt?: string;
   readonly finishedAt?: string;
   readonly cpuModel?: string;
+  /** Of those that decide what a kernel and a precision are worth, the ones that the CPU has, apart by spaces. */
+  readonly cpuInstructionSets?: string;
   readonly cpuCount?: number;
   readonly memoryBytes?: number;
   readonly kernel?: string;
