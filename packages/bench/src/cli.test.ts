@@ -38,6 +38,22 @@ const TIMEOUT_MS = 300_000;
 describe("dlrm-bench with the real engine", () => {
   // The platform cpu is what `npm run bench` runs.
   it(
+    "stopped when the reader of its output has ended, too, it writes its results",
+    async () => {
+      const { child, output } = start(`--platform sim --arms engine --duration 60 --open_loop off ${SMALL}`);
+      while (!output().stderr.includes("load, B_req 3")) await once(child.stderr as NodeJS.ReadableStream, "data");
+      child.stdout?.destroy();
+      child.stderr?.destroy();
+      const ended = once(child, "exit");
+      child.kill("SIGINT");
+      expect(await ended).toEqual([130, null]);
+      const summary = validateSummary(JSON.parse(readFileSync(results("summary.json"), "utf8")));
+      expect(summary.interrupted).toBe(true);
+    },
+    TIMEOUT_MS,
+  );
+
+  it(
     "gives a report of a small run on sim, with open loop",
     async () => {
       const { child, output } = start(`--platform sim --arms engine --duration 0.3 --open_loop on ${SMALL}`);

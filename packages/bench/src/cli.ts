@@ -11,6 +11,13 @@ import { measure } from "./measure.ts";
 import { pinSelf } from "./pinning.ts";
 import { Progress } from "./progress.ts";
 
+// A reader that ends first, such as head, or tee at Ctrl-C, is no reason to end.
+for (const stream of [process.stdout, process.stderr]) {
+  stream.on("error", (error: NodeJS.ErrnoException) => {
+    if (error.code !== "EPIPE") throw error;
+  });
+}
+
 const machine = readMachine();
 const stop = new AbortController();
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {

@@ -113,6 +113,13 @@ function showProgress(doneBytes: number, totalBytes: number): void {
   process.stderr.write(`\rconverting: ${percent} % of ${(totalBytes / 1e9).toFixed(1)} GB`);
 }
 
+// A reader that ends first, such as head, or tee at Ctrl-C, is no reason to end.
+for (const stream of [process.stdout, process.stderr]) {
+  stream.on("error", (error: NodeJS.ErrnoException) => {
+    if (error.code !== "EPIPE") throw error;
+  });
+}
+
 try {
   await main(process.argv.slice(2));
 } catch (error) {

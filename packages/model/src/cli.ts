@@ -1,4 +1,11 @@
 #!/usr/bin/env node
 import { main } from "./command.ts";
 
+// A reader that ends first, such as head, or tee at Ctrl-C, is no reason to end.
+for (const stream of [process.stdout, process.stderr]) {
+  stream.on("error", (error: NodeJS.ErrnoException) => {
+    if (error.code !== "EPIPE") throw error;
+  });
+}
+
 process.exitCode = await main(process.argv.slice(2));

@@ -4,6 +4,13 @@ import v8 from "node:v8";
 import { deferHelperThreads } from "./helper-threads.ts";
 import { flagsFor } from "./one-cpu-flags.ts";
 
+// A reader that ends first, such as head, or tee at Ctrl-C, is no reason to end.
+for (const stream of [process.stdout, process.stderr]) {
+  stream.on("error", (error: NodeJS.ErrnoException) => {
+    if (error.code !== "EPIPE") throw error;
+  });
+}
+
 const cpus = availableParallelism();
 for (const flag of flagsFor(cpus)) v8.setFlagsFromString(flag);
 if (cpus === 1) deferHelperThreads();

@@ -1,0 +1,44 @@
+import { execFileSync, spawnSync } from "node:child_process";
+import { closeSync, mkdtempSync, openSync, readdirSync, readFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { expect, it } from "vitest";
+import { root } from "./workspace.mts";
+
+/** Every command of the packages, and its source. */
+const commands = readdirSync(path.join(root, "packages")).flatMap((name) => {
+  if (name === "arms") return [];
+  const folder = path.join(root, "packages", name);
+  const { bin = {} } = JSON.parse(readFileSync(path.join(folder, "package.json"), "utf8")) as {
+    bin?: Record<string, string>;
+  };
+  return Object.keys(bin).map((command) => ({ command, cli: path.join(folder, "src/cli.ts") }));
+});
+
+/** The writing end of a pipe that nobody reads any more, as after `| head`. */
+function brokenPipe(): number {
+  const fifo = path.join(mkdtempSync(path.join(tmpdir(), "dlrm-commands-")), "pipe");
+  execFileSync("mkfifo", [fifo]);
+  const reader = openSync(fifo, "r+");
+  const writer = openSync(fifo, "w");
+  closeSync(reader);
+  return writer;
+}
+
+it("finds the commands", () => {
+  const names = commands.map(({ command }) => command).toSorted();
+  expect(names).toEqual(["dlrm-bench", "dlrm-embedding", "dlrm-loadgen", "dlrm-model", "dlrm-report", "dlrm-serve"]);
+});
+
+it.runIf(process.platform !== "win32").each(commands)(
+  "$command ends well when the reader of its output has ended first",
+  ({ cli }) => {
+    const writer = brokenPipe();
+    const { status, stderr } = spawnSync(process.execPath, ["--conditions=@dlrm/source", cli, "--help"], {
+      stdio: ["ignore", writer, "pipe"],
+      encoding: "utf8",
+    });
+    closeSync(writer);
+    expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+  },
+);
