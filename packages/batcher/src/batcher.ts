@@ -1,6 +1,7 @@
 import { BatchSizes } from "./batch-sizes.ts";
 import type { Arrival } from "./arrival.ts";
 import { BatcherError } from "./batcher-error.ts";
+import { policyFault } from "./checked-policy.ts";
 import type { BatcherStats } from "./batcher-stats.ts";
 import { Counters } from "./batcher-stats.ts";
 import type { Clock } from "./clock.ts";
@@ -494,7 +495,7 @@ export class Batcher<Item, Result> {
         roomSinceMs: this.#roomSinceMs,
       });
     } catch (fault) {
-      return fault as BatcherError;
+      return policyFault(fault);
     }
   }
 

@@ -84,21 +84,49 @@ describe("a policy of the caller's", () => {
     [null, "the policy must decide by an object, but gave null"],
     [
       { ...FLUSH, reason: "bored" },
-      "the policy must give a reason to flush, one of full, idle, timeout, deadline, drain, but gave bored",
+      "the policy must give one of full, idle, timeout, deadline, drain as reason, but gave bored",
     ],
-    [{ ...FLUSH, maxItems: 0 }, "the policy must give a number from 1 as maxItems, but gave 0"],
-    [{ ...FLUSH, maxSize: Number.NaN }, "the policy must give a number from 1 as maxSize, but gave NaN"],
+    [
+      { ...FLUSH, reason: Object.create(null) },
+      "the policy must give one of full, idle, timeout, deadline, drain as reason, but gave an object",
+    ],
+    [{ ...FLUSH, maxItems: 0 }, "the policy must give a whole number from 1, or Infinity, as maxItems, but gave 0"],
+    [{ ...FLUSH, maxItems: 1.5 }, "the policy must give a whole number from 1, or Infinity, as maxItems, but gave 1.5"],
+    [{ ...FLUSH, maxItems: 2n }, "the policy must give a whole number from 1, or Infinity, as maxItems, but gave 2"],
+    [
+      { ...FLUSH, maxItems: Symbol("all") },
+      "the policy must give a whole number from 1, or Infinity, as maxItems, but gave Symbol(all)",
+    ],
+    [
+      { ...FLUSH, maxSize: Number.NaN },
+      "the policy must give a whole number from 1, or Infinity, as maxSize, but gave NaN",
+    ],
     [
       { flush: false, untilMs: Number.NaN, untilItems: 1, untilSize: 1, runMs: 0 },
       "the policy must give a number as untilMs, but gave NaN",
     ],
     [
       { flush: false, untilMs: 1, untilItems: 1, untilSize: 1 },
-      "the policy must give a number as runMs, but gave undefined",
+      "the policy must give a number below Infinity as runMs, but gave undefined",
+    ],
+    [
+      { flush: false, untilMs: 1, untilItems: 1, untilSize: 1, runMs: Infinity },
+      "the policy must give a number below Infinity as runMs, but gave Infinity",
     ],
   ])("that decides %o fails the batch, and says what it gave", async (decision, message) => {
     const batcher = make(policyWith({ decide: () => decision as FlushDecision }));
     expect(await failure(batcher.submit(1))).toMatchObject({ code: "run_failed", message });
+  });
+
+  test("whose decision cannot be read fails the batch", async () => {
+    const decide = (): FlushDecision => ({
+      ...FLUSH,
+      get maxSize(): number {
+        throw boom;
+      },
+    });
+    const error = await failure(make(policyWith({ decide })).submit(1));
+    expect(error).toMatchObject({ code: "run_failed", message: "the policy threw: boom", cause: boom });
   });
 
   test("makes no batch larger than maxBatchSize", async () => {

@@ -27,12 +27,13 @@ export class CheckedPolicy implements FlushPolicy {
       throw threw(fault.cause);
     }
     let decision: FlushDecision;
+    let problem: string | undefined;
     try {
       decision = this.#policy.decide(view);
+      problem = findProblem(decision);
     } catch (cause) {
       throw threw(cause);
     }
-    const problem = findProblem(decision);
     if (problem !== undefined) {
       throw new BatcherError("run_failed", problem, { cause: new TypeError(problem) });
     }
@@ -62,18 +63,47 @@ function threw(cause: unknown): BatcherError {
   return new BatcherError("run_failed", `the policy threw: ${reasonOf(cause)}`, { cause });
 }
 
+/** With what a batch fails, of what a policy's `decide` threw: a `CheckedPolicy` says it well already. */
+export function policyFault(thrown: unknown): BatcherError {
+  return thrown instanceof BatcherError ? thrown : threw(thrown);
+}
+
+interface Expectation {
+  readonly name: string;
+  readonly expected: string;
+  readonly isRight: (value: unknown) => boolean;
+}
+
+const isNumber = (value: unknown): value is number => typeof value === "number" && !Number.isNaN(value);
+const isCount = (value: unknown): boolean =>
+  isNumber(value) && value >= 1 && (Number.isInteger(value) || value === Infinity);
+
+const TO_FLUSH: readonly Expectation[] = [
+  {
+    name: "reason",
+    expected: `one of ${REASONS.join(", ")}`,
+    isRight: (value) => REASONS.includes(value as FlushReason),
+  },
+  { name: "maxItems", expected: "a whole number from 1, or Infinity,", isRight: isCount },
+  { name: "maxSize", expected: "a whole number from 1, or Infinity,", isRight: isCount },
+];
+const TO_WAIT: readonly Expectation[] = [
+  { name: "untilMs", expected: "a number", isRight: isNumber },
+  { name: "untilItems", expected: "a number", isRight: isNumber },
+  { name: "untilSize", expected: "a number", isRight: isNumber },
+  { name: "runMs", expected: "a number below Infinity", isRight: (value) => isNumber(value) && value < Infinity },
+];
+
 function findProblem(decision: unknown): string | undefined {
   if (typeof decision !== "object" || decision === null) {
     return `the policy must decide by an object, but gave ${decision === null ? "null" : typeof decision}`;
   }
   const given = decision as Record<string, unknown>;
-  if (given["flush"] === true && !REASONS.includes(given["reason"] as FlushReason)) {
-    return `the policy must give a reason to flush, one of ${REASONS.join(", ")}, but gave ${String(given["reason"])}`;
-  }
-  const bounds = given["flush"] === true ? ["maxItems", "maxSize"] : ["untilMs", "untilItems", "untilSize", "runMs"];
-  const least = given["flush"] === true ? 1 : -Infinity;
-  const wrong = bounds.find((name) => !((given[name] as number) >= least));
-  return wrong === undefined
-    ? undefined
-    : `the policy must give a number${least === 1 ? " from 1" : ""} as ${wrong}, but gave ${String(given[wrong])}`;
+  const wrong = (given["flush"] === true ? TO_FLUSH : TO_WAIT).find(({ name, isRight }) => !isRight(given[name]));
+  return wrong && `the policy must give ${wrong.expected} as ${wrong.name}, but gave ${shown(given[wrong.name])}`;
+}
+
+/** Of what cannot be said in a word, its kind. */
+function shown(value: unknown): string {
+  return typeof value === "object" && value !== null ? "an object" : String(value);
 }

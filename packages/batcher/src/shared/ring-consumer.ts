@@ -1,5 +1,6 @@
 import { BatchSizes } from "../batch-sizes.ts";
 import { BatcherError } from "../batcher-error.ts";
+import { policyFault } from "../checked-policy.ts";
 import { systemClock } from "../clock.ts";
 import { CostModel } from "../cost-model.ts";
 import type { FlushDecision, FlushPolicy, FlushReason } from "../flush-policy.ts";
@@ -218,7 +219,7 @@ export class RingConsumer<Schema extends RingSchema> {
       });
     } catch (fault) {
       const batch = this.#take(slot, "idle");
-      batch.fault = fault as BatcherError;
+      batch.fault = policyFault(fault);
       return batch;
     }
     if (decision.flush) {

@@ -24,7 +24,8 @@ export function buryConsumer<Schema extends RingSchema>(ring: SharedRing<Schema>
 /**
  * To be called when a producer's thread has ended without `leave`, from the `exit` event of its worker: the ring does not
  * wait for what it had begun, and its number is free again once the consumer has seen that, between two batches or at once
- * while it waits. Never for one that may still write. For one that has left or was buried it does nothing.
+ * while it waits. Never for one that may still write, and not by two threads of one producer at the same
+ * time. For one that has left or was buried it does nothing.
  */
 export function buryProducer<Schema extends RingSchema>(ring: SharedRing<Schema>, id: number): void {
   const { control, numbers } = mapControl(ring);
