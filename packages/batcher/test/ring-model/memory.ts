@@ -16,7 +16,7 @@ const HINT = 0;
 /** What threads share, as parts of one memory: only where a part begins is asked for, as the state that is changed is the model's. */
 export interface ModelMemory {
   readonly control: Int32Array;
-  /** Of \`producer-numbers.ts\`. */
+  /** Of `producer-numbers.ts`. */
   readonly numbers: Int32Array;
   /** The hint, then for each row of each slot what is said of its item. */
   readonly rows: Int32Array;
@@ -35,7 +35,7 @@ export function memoryOf(ring: RingShape): ModelMemory {
   };
 }
 
-/** Where, in \`rows\`, the hint is, */
+/** Where, in `rows`, the hint is. */
 export function hintAt(): number {
   return HINT;
 }
