@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { validateSummary } from "@dlrm/reporter";
-import { beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { findProgram } from "./machine.ts";
 
 const cli = fileURLToPath(new URL("./cli.ts", import.meta.url));
@@ -36,15 +36,18 @@ function results(...parts: string[]): string {
 const TIMEOUT_MS = 300_000;
 
 describe("dlrm-bench with the real engine", () => {
-  // The platform cpu is what `npm run bench` runs.
   it(
     "stopped when the reader of its output has ended, too, it writes its results",
     async () => {
       const { child, output } = start(`--platform sim --arms engine --duration 60 --open_loop off ${SMALL}`);
-      while (!output().stderr.includes("load, B_req 3")) await once(child.stderr as NodeJS.ReadableStream, "data");
+      const ended = once(child, "exit");
+      onTestFinished(() => void child.kill("SIGKILL"));
+      while (!output().stderr.includes("load, B_req 3") && child.exitCode === null) {
+        await Promise.race([once(child.stderr as NodeJS.ReadableStream, "data"), ended]);
+      }
+      expect({ exitCode: child.exitCode, stderr: output().stderr }).toMatchObject({ exitCode: null });
       child.stdout?.destroy();
       child.stderr?.destroy();
-      const ended = once(child, "exit");
       child.kill("SIGINT");
       expect(await ended).toEqual([130, null]);
       const summary = validateSummary(JSON.parse(readFileSync(results("summary.json"), "utf8")));
@@ -53,6 +56,7 @@ describe("dlrm-bench with the real engine", () => {
     TIMEOUT_MS,
   );
 
+  // The platform cpu is what `npm run bench` runs.
   it(
     "gives a report of a small run on sim, with open loop",
     async () => {

@@ -68,6 +68,7 @@ const SMOKE: FlagValues = {
 const MAX_CALLERS = 65_536;
 const MAX_THREADS = 1024;
 const MAX_REPEATS = 1000;
+const MAX_EXAMPLES = 1_048_576;
 const MAX_SECONDS = 86_400;
 
 /** @throws BenchError `usage` that lists every problem. */
@@ -92,7 +93,7 @@ export function resolveSettings(flags: FlagValues, context: SettingsContext): Be
       platform,
     ),
     armsNamed: flags["arms"] !== undefined || flags["smoke"] === true,
-    requestBatchSizes: read.integers("request_batch_sizes", [1, 16, 128]),
+    requestBatchSizes: read.integers("request_batch_sizes", [1, 16, 128], MAX_EXAMPLES),
     concurrencies: read.integers("concurrencies", [1, 4, 16, 64], MAX_CALLERS),
     durationS: read.number("duration", 10, 0.1, MAX_SECONDS),
     warmupS: read.number("warmup", 2, 0, MAX_SECONDS),
@@ -103,8 +104,13 @@ export function resolveSettings(flags: FlagValues, context: SettingsContext): Be
     clientCpus,
     numThreads: read.integer("num_threads", 0, 0, MAX_THREADS),
     numProcesses: read.integer("num_processes", Math.min(8, Math.max(1, serverCpus.length)), 1, MAX_THREADS),
-    clientProcesses: read.integer("client_processes", Math.min(8, connections, Math.max(1, clientCpus.length)), 1),
-    maxBatchSize: read.integer("max_batch_size", 4096, 1),
+    clientProcesses: read.integer(
+      "client_processes",
+      Math.min(8, connections, Math.max(1, clientCpus.length)),
+      1,
+      MAX_THREADS,
+    ),
+    maxBatchSize: read.integer("max_batch_size", 4096, 1, MAX_EXAMPLES),
     idDistribution: read.idDistribution("id_distribution"),
     seed: read.integer("seed", 1, 0),
     startTimeoutS: read.number("start_timeout", 300, 1, MAX_SECONDS),

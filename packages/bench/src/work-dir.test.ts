@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { beforeEach, expect, it } from "vitest";
@@ -40,6 +40,23 @@ it("refuses a folder that a process that lives has, and says which", () => {
   );
   giveBack();
   expect(existsSync(lockFile()), "the lock of another run stays").toBe(true);
+});
+
+it("refuses a folder that a process of another machine has, dead or alive", () => {
+  writeFileSync(lockFile(), JSON.stringify({ pid: 1, host: "elsewhere.example", since: "2026-01-02T03:04:05.678Z" }));
+  expect(() => takeWorkDir(folder)).toThrow(
+    `which process 1 of elsewhere.example has used since 2026-01-02T03:04:05.678Z: wait until it has ended, or name ` +
+      `another folder; if it has ended already, remove ${lockFile()}`,
+  );
+  expect(existsSync(lockFile())).toBe(true);
+});
+
+it("leaves nothing else in the folder", () => {
+  writeFileSync(lockFile(), "{");
+  const giveBack = takeWorkDir(folder);
+  expect(readdirSync(folder)).toEqual([LOCK_FILE]);
+  giveBack();
+  expect(readdirSync(folder)).toEqual([]);
 });
 
 it("takes over from a process that was killed", async () => {

@@ -1,4 +1,6 @@
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { randomUUID } from "node:crypto";
+import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { hostname } from "node:os";
 import path from "node:path";
 import { BenchError, messageOf } from "./bench-error.ts";
 
@@ -7,6 +9,8 @@ export const LOCK_FILE = "bench.lock";
 /** Who holds a folder. The start time tells a process from a later one of the same pid; "" where there is no /proc. */
 interface Holder {
   readonly pid: number;
+  /** Of the machine: of another one's processes nothing can be known. */
+  readonly host: string;
   readonly startTicks: string;
   readonly since: string;
 }
@@ -21,29 +25,83 @@ interface Holder {
 export function takeWorkDir(workDir: string): () => void {
   const file = path.join(workDir, LOCK_FILE);
   const { pid } = process;
-  const mine = JSON.stringify({ pid, startTicks: startTicksOf(pid) ?? "", since: new Date().toISOString() });
-  for (;;) {
-    try {
-      makeFolder(workDir);
-      writeFileSync(file, mine, { flag: "wx" });
-    } catch (cause) {
-      if ((cause as NodeJS.ErrnoException).code !== "EEXIST" || !isFile(file)) {
-        const problem = `expected a folder that can be written, got ${workDir}: ${messageOf(cause)}`;
-        throw new BenchError("usage", `--work_dir: ${problem}`, { cause });
-      }
+  const since = new Date().toISOString();
+  const mine = JSON.stringify({ pid, host: hostname(), startTicks: startTicksOf(pid) ?? "", since });
+  try {
+    makeFolder(workDir);
+    while (!place(file, mine)) {
+      const text = readLock(file);
+      if (text === undefined) continue;
+      const holder = parseHolder(text);
+      if (holder !== undefined && mayRun(holder)) throw inUse(workDir, holder);
+      takeAway(file, text);
     }
-    const text = readText(file);
-    if (text === mine) return () => readText(file) === mine && rmSync(file, { force: true });
-    const holder = parseHolder(text);
-    if (holder !== undefined && isAlive(holder)) {
-      throw new BenchError(
-        "usage",
-        `--work_dir: expected a folder that no other run uses, got ${workDir}, which process ${holder.pid} has used since ` +
-          `${holder.since}: wait until it has ended, or name another folder`,
-      );
-    }
-    rmSync(file, { force: true });
+  } catch (cause) {
+    if (cause instanceof BenchError) throw cause;
+    const problem = `expected a folder that can be written, got ${workDir}: ${messageOf(cause)}`;
+    throw new BenchError("usage", `--work_dir: ${problem}`, { cause });
   }
+  return () => readText(file) === mine && rmSync(file, { force: true });
+}
+
+/** Undefined if it has just been given back. */
+function readLock(file: string): string | undefined {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    throw error;
+  }
+}
+
+function inUse(workDir: string, { pid, host, since }: Holder): BenchError {
+  const isElsewhere = host !== hostname();
+  return new BenchError(
+    "usage",
+    `--work_dir: expected a folder that no other run uses, got ${workDir}, which process ${pid}` +
+      `${isElsewhere ? ` of ${host}` : ""} has used since ${since}: wait until it has ended, or name another folder` +
+      (isElsewhere ? `; if it has ended already, remove ${path.join(workDir, LOCK_FILE)}` : ""),
+  );
+}
+
+/** Makes the lock, whole from the first moment on; false if there is one. */
+function place(file: string, text: string): boolean {
+  const whole = `${file}.${randomUUID()}`;
+  writeFileSync(whole, text, { flag: "wx" });
+  try {
+    linkSync(whole, file);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "EEXIST") return false;
+    // Some file systems have no links.
+    return written(file, text);
+  } finally {
+    rmSync(whole, { force: true });
+  }
+}
+
+function written(file: string, text: string): boolean {
+  try {
+    writeFileSync(file, text, { flag: "wx" });
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "EEXIST") return false;
+    throw error;
+  }
+}
+
+/** Removes the lock if it is still the one that says `text`: of two that find a stale one, one may have made its own since. */
+function takeAway(file: string, text: string): void {
+  const moved = `${file}.${randomUUID()}`;
+  try {
+    renameSync(file, moved);
+  } catch (error) {
+    // The other one was quicker.
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return;
+    throw error;
+  }
+  if (readText(moved) !== text) linkSync(moved, file);
+  rmSync(moved, { force: true });
 }
 
 /** One folder after the other: Node's `recursive` never returns under a folder that takes none, such as /proc. */
@@ -55,12 +113,13 @@ function makeFolder(folder: string): void {
     if (code === "EEXIST") return;
     if (code !== "ENOENT" || path.dirname(folder) === folder) throw error;
     makeFolder(path.dirname(folder));
-    mkdirSync(folder);
+    try {
+      mkdirSync(folder);
+    } catch (again) {
+      // Another process makes the same folders.
+      if ((again as NodeJS.ErrnoException).code !== "EEXIST") throw again;
+    }
   }
-}
-
-function isFile(file: string): boolean {
-  return readText(file) !== undefined;
 }
 
 function readText(file: string): string | undefined {
@@ -71,18 +130,21 @@ function readText(file: string): string | undefined {
   }
 }
 
-/** Undefined for half a file, which a process that ended at once has left. */
+/** Undefined for a file that no run has made. */
 function parseHolder(text: string | undefined): Holder | undefined {
   try {
     const holder = JSON.parse(text ?? "") as Partial<Holder> | null;
-    const { pid, startTicks = "", since = "an unknown time" } = holder ?? {};
-    return typeof pid === "number" && Number.isSafeInteger(pid) && pid > 0 ? { pid, startTicks, since } : undefined;
+    const { pid, host = hostname(), startTicks = "", since = "an unknown time" } = holder ?? {};
+    return typeof pid === "number" && Number.isSafeInteger(pid) && pid > 0
+      ? { pid, host, startTicks, since }
+      : undefined;
   } catch {
     return undefined;
   }
 }
 
-function isAlive({ pid, startTicks }: Holder): boolean {
+function mayRun({ pid, host, startTicks }: Holder): boolean {
+  if (host !== hostname()) return true;
   try {
     process.kill(pid, 0);
   } catch (error) {
