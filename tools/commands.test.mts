@@ -1,8 +1,8 @@
 import { execFileSync, spawnSync } from "node:child_process";
-import { closeSync, mkdtempSync, openSync, readdirSync, readFileSync } from "node:fs";
+import { closeSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { expect, it } from "vitest";
+import { expect, it, onTestFinished } from "vitest";
 import { root } from "./workspace.mts";
 
 /** Every command of the packages, and its source. */
@@ -17,7 +17,9 @@ const commands = readdirSync(path.join(root, "packages")).flatMap((name) => {
 
 /** The writing end of a pipe that nobody reads any more, as after `| head`. */
 function brokenPipe(): number {
-  const fifo = path.join(mkdtempSync(path.join(tmpdir(), "dlrm-commands-")), "pipe");
+  const folder = mkdtempSync(path.join(tmpdir(), "dlrm-commands-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const fifo = path.join(folder, "pipe");
   execFileSync("mkfifo", [fifo]);
   const reader = openSync(fifo, "r+");
   const writer = openSync(fifo, "w");
@@ -34,9 +36,11 @@ it.runIf(process.platform !== "win32").each(commands)(
   "$command ends well when the reader of its output has ended first",
   ({ cli }) => {
     const writer = brokenPipe();
-    const { status, stderr } = spawnSync(process.execPath, ["--conditions=@dlrm/source", cli, "--help"], {
+    const args = ["--conditions=@dlrm/source", "--no-warnings", cli, "--help"];
+    const { status, stderr } = spawnSync(process.execPath, args, {
       stdio: ["ignore", writer, "pipe"],
       encoding: "utf8",
+      timeout: 30_000,
     });
     closeSync(writer);
     expect({ status, stderr }).toEqual({ status: 0, stderr: "" });

@@ -1,10 +1,10 @@
 #!/usr/bin/env node
 import { INTERRUPTED, runCommand } from "./command.ts";
 
-// A reader that ends first, such as head, or tee at Ctrl-C, is no reason to end.
+// A reader that ends first, such as head, or tee at Ctrl-C, or a terminal that is closed, is no reason to end.
 for (const stream of [process.stdout, process.stderr]) {
   stream.on("error", (error: NodeJS.ErrnoException) => {
-    if (error.code !== "EPIPE") throw error;
+    if (error.code !== "EPIPE" && error.code !== "EIO") throw error;
   });
 }
 
