@@ -1,6 +1,7 @@
 /**
  * `nx run h2:conformance`: the public conformance tools against this package, each at a pinned version, built through the Go
- * proxy into a cache folder. Without Go it says so and succeeds; with `--if-available` also where the tools cannot be fetched.
+ * proxy into a cache folder. Without Go it says so and succeeds; with `--if-available` also where the tools cannot be fetched. With
+ * `--install` it only fetches them.
  *
  * - h2spec (RFC 9113 and RFC 7541), cleartext and TLS: every case must pass.
  * - connectconformance (gRPC, gRPC-web, Connect; h2c, h2, HTTP/1.1) against Connect's handlers over this package, and against
@@ -22,19 +23,26 @@ const root = path.resolve(here, "../../..");
 const cache = path.join(root, "node_modules/.cache/h2-conformance");
 const nodeFlags = ["--conditions=@dlrm/source", "--no-warnings"];
 
+/** Fetching and building a tool takes a minute; a network that swallows packets, for ever. */
+const FETCH_TIMEOUT_MS = 300_000;
+const FLAGS = ["--node", "--h2spec", "--connect", "--client", "--if-available", "--install"];
+
 const flags = new Set(process.argv.slice(2));
-const unknown = [...flags].filter(
-  (flag) => !["--node", "--h2spec", "--connect", "--client", "--if-available"].includes(flag),
-);
+const unknown = [...flags].filter((flag) => !FLAGS.includes(flag));
 if (unknown.length > 0) {
-  console.error(
-    `usage: conformance.mts [--h2spec] [--connect | --client] [--node] [--if-available]; got ${unknown.join(" ")}`,
-  );
+  console.error(`usage: conformance.mts [--h2spec] [--connect | --client] [--node] [--if-available] [--install]`);
+  console.error(`got ${unknown.join(" ")}`);
   process.exit(2);
 }
 if (spawnSync("go", ["version"]).status !== 0) {
   console.log("conformance: Go is not installed here, so the public tools cannot be built; nothing was tested");
   process.exit(0);
+}
+
+/** Before anything is tested: what is needed cannot be had. */
+function giveUp(what: string): never {
+  console.log(`conformance: ${what}, so nothing was tested`);
+  process.exit(flags.has("--if-available") ? 0 : 1);
 }
 
 /** Builds a tool unless that was done before; returns its path. */
@@ -48,11 +56,9 @@ function install(tool: typeof H2SPEC): string {
     cwd: cache,
     env: { ...process.env, GOBIN: bin },
     stdio: ["ignore", "ignore", "inherit"],
+    timeout: FETCH_TIMEOUT_MS,
   });
-  if (built.status !== 0) {
-    console.log(`conformance: ${tool.module} could not be fetched or built, so it tested nothing`);
-    process.exit(flags.has("--if-available") ? 0 : 1);
-  }
+  if (built.status !== 0) giveUp(`${tool.module} could not be fetched or built`);
   return file;
 }
 
@@ -60,7 +66,8 @@ function selfSigned(): { key: string; cert: string } {
   const key = path.join(cache, "key.pem");
   const cert = path.join(cache, "cert.pem");
   const openssl = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost";
-  execFileSync("openssl", [...openssl.split(" "), "-keyout", key, "-out", cert], { stdio: "ignore" });
+  const made = spawnSync("openssl", [...openssl.split(" "), "-keyout", key, "-out", cert], { stdio: "ignore" });
+  if (made.status !== 0) giveUp("openssl makes no certificate here");
   return { key, cert };
 }
 
@@ -89,11 +96,13 @@ async function h2spec(tool: string, tls: { key: string; cert: string } | undefin
 
 /** The suite's descriptors, in a file. */
 function describe(): string {
-  const moduleDir = execFileSync("go", ["mod", "download", "-json", `${CONNECT.module}@${CONNECT.version}`], {
+  const found = spawnSync("go", ["mod", "download", "-json", `${CONNECT.module}@${CONNECT.version}`], {
     cwd: cache,
     encoding: "utf8",
+    timeout: FETCH_TIMEOUT_MS,
   });
-  const { Dir: dir } = JSON.parse(moduleDir) as { Dir: string };
+  if (found.status !== 0) giveUp(`the messages of ${CONNECT.module} could not be fetched`);
+  const { Dir: dir } = JSON.parse(found.stdout) as { Dir: string };
   const descriptors = path.join(cache, "descriptors.binpb");
   execFileSync("buf", ["build", path.join(dir, "proto"), "-o", descriptors], { stdio: "inherit" });
   return descriptors;
@@ -143,15 +152,20 @@ const all = !["--h2spec", "--connect", "--client"].some((flag) => flags.has(flag
 const startedMs = performance.now();
 const results: boolean[] = [];
 mkdirSync(cache, { recursive: true });
-if (all || flags.has("--h2spec")) {
-  const tool = install(H2SPEC);
-  const tls = selfSigned();
+const frames = all || flags.has("--h2spec") ? { tool: install(H2SPEC), tls: selfSigned() } : undefined;
+const calls =
+  all || flags.has("--connect") || flags.has("--client")
+    ? { tool: install(CONNECT), descriptors: describe() }
+    : undefined;
+// All that is needed is there: from here on, what goes wrong is ours.
+if (flags.has("--install")) process.exit(0);
+if (frames !== undefined) {
+  const { tool, tls } = frames;
   results.push(await h2spec(tool, undefined), await h2spec(tool, tls));
   rmSync(tls.key);
 }
-if (all || flags.has("--connect") || flags.has("--client")) {
-  const tool = install(CONNECT);
-  const descriptors = describe();
+if (calls !== undefined) {
+  const { tool, descriptors } = calls;
   if (!flags.has("--client")) results.push(await connect(tool, descriptors, "server"));
   results.push(await connect(tool, descriptors, "client"));
   // What Connect's own server and clients do is shown, and decides nothing.
