@@ -25,10 +25,10 @@ const nodeFlags = ["--conditions=@dlrm/source", "--no-warnings"];
 
 /** Fetching and building a tool takes a minute; a network that swallows packets, for ever. */
 const FETCH_TIMEOUT_MS = 300_000;
-const FLAGS = ["--node", "--h2spec", "--connect", "--client", "--if-available", "--install"];
+const FLAGS = new Set(["--node", "--h2spec", "--connect", "--client", "--if-available", "--install"]);
 
 const flags = new Set(process.argv.slice(2));
-const unknown = [...flags].filter((flag) => !FLAGS.includes(flag));
+const unknown = [...flags].filter((flag) => !FLAGS.has(flag));
 if (unknown.length > 0) {
   console.error(`usage: conformance.mts [--h2spec] [--connect | --client] [--node] [--if-available] [--install]`);
   console.error(`got ${unknown.join(" ")}`);
