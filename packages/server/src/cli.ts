@@ -1,9 +1,9 @@
 #!/usr/bin/env node
 import { availableParallelism } from "node:os";
 import v8 from "node:v8";
-import { deferHelperThreads } from "./helper-threads.ts";
 import { flagsFor } from "./one-cpu-flags.ts";
 
+for (const flag of flagsFor(availableParallelism())) v8.setFlagsFromString(flag);
 // A reader that ends first, such as head, or tee at Ctrl-C, or a terminal that is closed, is no reason to end.
 for (const stream of [process.stdout, process.stderr]) {
   stream.on("error", (error: NodeJS.ErrnoException) => {
@@ -11,9 +11,6 @@ for (const stream of [process.stdout, process.stderr]) {
   });
 }
 
-const cpus = availableParallelism();
-for (const flag of flagsFor(cpus)) v8.setFlagsFromString(flag);
-if (cpus === 1) deferHelperThreads();
 // Only now: while the rest is loaded the young generation grows, and it keeps its size.
 const { runServeCommand } = await import("./serve-command.ts");
 
