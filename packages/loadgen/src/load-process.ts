@@ -1,17 +1,15 @@
 /** Entry file of a load process: does its share of a run and reports to its parent. */
 import { availableParallelism } from "node:os";
 import v8 from "node:v8";
-import { deferHelperThreads } from "./helper-threads.ts";
 import { LatencyHistogram } from "./latency-histogram.ts";
 import { LoadError, messageOf } from "./load-error.ts";
 import { LoadShare, type ShareProgress } from "./load-share.ts";
 import type { FromProcess, ToProcess } from "./process-messages.ts";
 
-// With one CPU V8's helper threads only keep the loop from running, and answers from being seen when they come.
+// With one CPU the collector's helper threads only keep the loop from running, and answers from being seen when they come.
 if (availableParallelism() === 1) {
   v8.setFlagsFromString("--no-parallel-scavenge");
   v8.setFlagsFromString("--no-concurrent-marking");
-  deferHelperThreads();
 }
 
 let share: LoadShare | undefined;
