@@ -18,7 +18,7 @@ const { values: flags } = parseArgs({
     repeats: { type: "string", default: "3" },
     duration: { type: "string", default: "3" },
     "open-duration": { type: "string", default: "60" },
-    "open-connections": { type: "string", default: "4" },
+    "open-connections": { type: "string", default: "8" },
     "server-cpu": { type: "string", default: "0" },
     "client-cpu": { type: "string", default: "1" },
     out: { type: "string", default: path.join(ROOT, "bench-results/server.json") },
@@ -32,10 +32,7 @@ const clientCpu = flags["client-cpu"];
 const WARMUP_S = 2;
 /** An open loop reaches its full rate in half of this; what is left over from it must be over when the window begins. */
 const OPEN_WARMUP_S = 6;
-/**
- * Of an open loop. By default 4, as some 50 of its requests are outstanding at a time (1.5 ms at 30,000/s): as many a connection
- * as callers of closed loops have. With more of them hardly any two requests come in one read, or leave in one write.
- */
+/** Of an open loop: by default as many as the closed loop of 128 callers has. */
 const openConnections = Number(flags["open-connections"]);
 /** One caller makes some thousand requests in this time, seconds; the server is warm after the first runs. */
 const FIRST_S = 2;
