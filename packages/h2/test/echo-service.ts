@@ -47,6 +47,6 @@ export const Echo = registry.getService("test.Echo") as DescService & {
 export interface EchoClient {
   unary(request: { value: string }, options?: object): Promise<StringValue>;
   client(requests: AsyncIterable<{ value: string }>): Promise<StringValue>;
-  server(request: { value: string }): AsyncIterable<StringValue>;
+  server(request: { value: string }, options?: object): AsyncIterable<StringValue>;
   bidi(requests: AsyncIterable<{ value: string }>): AsyncIterable<StringValue>;
 }

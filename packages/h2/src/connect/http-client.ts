@@ -7,6 +7,7 @@ import { Http2Error } from "../http2-error.ts";
 import { ErrorCode } from "../protocol.ts";
 import type { Http2Stream, StreamHandler } from "../stream.ts";
 import { BodyReader } from "./body-reader.ts";
+import { timeoutMsOf } from "./call-deadline.ts";
 import type { ClientChannel } from "./client-channel.ts";
 import { codeFromReset } from "./reset-code.ts";
 
@@ -16,6 +17,8 @@ interface Call {
   readonly trailer: Headers;
   readonly onResponse: (response: UniversalClientResponse) => void;
   readonly onFailure: (error: ConnectError) => void;
+  /** By `performance.now`; Infinity if it has none. */
+  readonly deadlineMs: number;
   body: BodyReader | undefined;
   writable: (() => void) | undefined;
   /** Why it failed, once it has. */
@@ -28,7 +31,7 @@ interface Call {
 export function createHttpClient(channel: ClientChannel): UniversalClientFn {
   return async (request) => {
     try {
-      return await send(channel, request, createCall(), request.body);
+      return await send(channel, request, createCall(deadlineOf(request)), request.body);
     } catch (cause) {
       throw connectErrorOf(cause);
     }
@@ -42,14 +45,15 @@ export function createHttpClient(channel: ClientChannel): UniversalClientFn {
 export function createUnaryHttpClient(channel: ClientChannel): UniversalClientFn {
   return async (request) => {
     try {
+      const deadlineMs = deadlineOf(request);
       const body = request.body === undefined ? undefined : await collect(request.body);
-      const call = createCall();
+      const call = createCall(deadlineMs);
       try {
         return await send(channel, request, call, body);
       } catch (cause) {
         if (call.refusedBy === undefined) throw cause;
         channel.retire(call.refusedBy);
-        return await send(channel, request, createCall(), body);
+        return await send(channel, request, createCall(deadlineMs), body);
       }
     } catch (cause) {
       throw connectErrorOf(cause);
@@ -57,13 +61,18 @@ export function createUnaryHttpClient(channel: ClientChannel): UniversalClientFn
   };
 }
 
-function createCall(): Call {
+function deadlineOf(request: UniversalClientRequest): number {
+  return performance.now() + timeoutMsOf(request.header);
+}
+
+function createCall(deadlineMs: number): Call {
   const { promise, resolve, reject } = Promise.withResolvers<UniversalClientResponse>();
   return {
     response: promise,
     trailer: new Headers(),
     onResponse: resolve,
     onFailure: reject,
+    deadlineMs,
     body: undefined,
     writable: undefined,
     error: undefined,
@@ -103,10 +112,17 @@ const handler: StreamHandler = {
       call,
       stream.connection.isClosed
         ? new ConnectError("the connection was lost", Code.Unavailable)
-        : new ConnectError("the server reset the call", codeFromReset(errorCode)),
+        : errorOf(call, errorCode),
     );
   },
 };
+
+/** A server too gives a call up at its deadline; its reset may be here before the client's own timer has fired. */
+function errorOf(call: Call, errorCode: number): ConnectError {
+  return errorCode === ErrorCode.CANCEL && performance.now() >= call.deadlineMs
+    ? new ConnectError("the operation timed out", Code.DeadlineExceeded)
+    : new ConnectError("the server reset the call", codeFromReset(errorCode));
+}
 
 /** Resolves with the answer once its headers have come. A body that is not whole yet goes on meanwhile. */
 async function send(

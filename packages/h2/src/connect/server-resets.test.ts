@@ -3,7 +3,7 @@ import net from "node:net";
 import { create, toBinary } from "@bufbuild/protobuf";
 import { StringValueSchema } from "@bufbuild/protobuf/wkt";
 import { Code, createClient } from "@connectrpc/connect";
-import { afterEach, expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import { Echo, type EchoClient } from "../../test/echo-service.ts";
 import { data, END_STREAM, frame, framesIn, headers, reset, settings, uint32 } from "../../test/memory-peer.ts";
 import { encodeHeaderBlock } from "../hpack-encoder.ts";
@@ -144,4 +144,30 @@ test("a call that is given up is not sent again", async () => {
     code: Code.Canceled,
   });
   expect(bodies).toEqual([[asked]]);
+});
+
+test.each(["unary", "server"] as const)(
+  "%s: a call that the server gives up at its deadline has passed its deadline, though the client's own timer is late",
+  async (kind) => {
+    vi.useFakeTimers({ toFake: ["setTimeout"] });
+    cleanups.push(() => vi.useRealTimers());
+    let sentMs = 0;
+    const { client } = await fake((streamId) => {
+      while (performance.now() - sentMs < 2);
+      return [reset(streamId, ErrorCode.CANCEL)];
+    });
+    sentMs = performance.now();
+    const answer =
+      kind === "unary"
+        ? client.unary({ value: "hello" }, { timeoutMs: 1 })
+        : client.server({ value: "hello" }, { timeoutMs: 1 })[Symbol.asyncIterator]().next();
+    await expect(answer).rejects.toMatchObject({ code: Code.DeadlineExceeded });
+  },
+);
+
+test("a call that the server gives up before its deadline was cancelled", async () => {
+  const { client } = await fake((streamId) => [reset(streamId, ErrorCode.CANCEL)]);
+  await expect(client.unary({ value: "hello" }, { timeoutMs: 3_600_000 })).rejects.toMatchObject({
+    code: Code.Canceled,
+  });
 });
