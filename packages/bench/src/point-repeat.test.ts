@@ -1,7 +1,7 @@
 import type { LoadResult } from "@dlrm/loadgen";
 import { describe, expect, it } from "vitest";
 import { fakeLoad, fakeMonitor } from "../test/fake-measurement.ts";
-import { cpuMicrosBetween, repeatOf } from "./point-repeat.ts";
+import { cpuMicrosBetween, meanGauges, repeatOf } from "./point-repeat.ts";
 
 describe("cpuMicrosBetween", () => {
   const samples = [
@@ -23,6 +23,25 @@ describe("cpuMicrosBetween", () => {
 
   it("knows nothing without samples", () => {
     expect(cpuMicrosBetween([], 0, 1)).toBeNull();
+  });
+});
+
+describe("meanGauges", () => {
+  const samples = [
+    { timeNs: 99, gauges: { gpu0UtilizationPercent: 1000 } },
+    { timeNs: 100, gauges: { gpu0UtilizationPercent: 50 } },
+    { timeNs: 150 },
+    { timeNs: 200, gauges: { gpu0UtilizationPercent: 70, gpu0MemoryBytes: 4096 } },
+    { timeNs: 201, gauges: { gpu0UtilizationPercent: 1000 } },
+  ];
+
+  it("takes what was told within the window, ends included", () => {
+    expect(meanGauges(samples, 100, 200)).toEqual({ gpu0UtilizationPercent: 60, gpu0MemoryBytes: 4096 });
+  });
+
+  it("is undefined where nothing was told", () => {
+    expect(meanGauges(samples, 101, 199)).toBeUndefined();
+    expect(meanGauges([], 0, 1)).toBeUndefined();
   });
 });
 
@@ -73,6 +92,17 @@ describe("repeatOf", () => {
       late: 4,
     });
     expect(repeatOf(1, measurement, "closed")).not.toHaveProperty("p99FromSendMs");
+  });
+
+  it("has what the accelerator's gauges showed in the measured window, if there are any", () => {
+    const server = fakeMonitor([
+      [1e9, 0],
+      [2e9, 1],
+    ]);
+    const samples = server.samples.map((sample, index) => ({ ...sample, gauges: { gpu0PowerW: 100 + 200 * index } }));
+    const parts = { load: fakeLoad(), client: undefined, strays: [] };
+    expect(repeatOf(1, { ...parts, server: { ...server, samples } }, "closed").gauges).toEqual({ gpu0PowerW: 200 });
+    expect(repeatOf(1, { ...parts, server }, "closed")).not.toHaveProperty("gauges");
   });
 
   it("marks a client that was the limit", () => {

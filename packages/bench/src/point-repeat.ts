@@ -42,6 +42,27 @@ function cpuMicrosAt(samples: readonly Pick<Sample, "timeNs" | "cpuMicros">[], t
   return null;
 }
 
+/**
+ * What the accelerator's gauges showed between two moments, means by name; undefined if there are no gauges. A value that was
+ * not told at some sample does not count there.
+ */
+export function meanGauges(
+  samples: readonly Pick<Sample, "timeNs" | "gauges">[],
+  fromNs: number,
+  toNs: number,
+): Record<string, number> | undefined {
+  const sums = new Map<string, { sum: number; count: number }>();
+  for (const { timeNs, gauges } of samples) {
+    if (gauges === undefined || timeNs < fromNs || timeNs > toNs) continue;
+    for (const [name, value] of Object.entries(gauges)) {
+      const { sum, count } = sums.get(name) ?? { sum: 0, count: 0 };
+      sums.set(name, { sum: sum + value, count: count + 1 });
+    }
+  }
+  if (sums.size === 0) return undefined;
+  return Object.fromEntries([...sums].map(([name, { sum, count }]) => [name, sum / count]));
+}
+
 /** One repeat of a point, as the summary has it. */
 export function repeatOf(repeat: number, { load, server }: Measurement, mode: "closed" | "open"): PointRepeat {
   const open = mode === "open";
@@ -49,6 +70,7 @@ export function repeatOf(repeat: number, { load, server }: Measurement, mode: "c
   const timed = load.latency.count > 0;
   const cpuMicros =
     server === undefined ? null : cpuMicrosBetween(server.samples, load.measuredFromNs, load.measuredToNs);
+  const gauges = server === undefined ? undefined : meanGauges(server.samples, load.measuredFromNs, load.measuredToNs);
   const sendLagP99Ms = finite(load.sendLag.p99Ms);
   const clientCpuFraction = finite(load.clientCpuFraction);
   const ifTimed = (value: number): number | null => (timed ? finite(value) : null);
@@ -69,6 +91,7 @@ export function repeatOf(repeat: number, { load, server }: Measurement, mode: "c
     p999Ms: ifTimed(load.latency.p999Ms),
     maxMs: ifTimed(load.latency.maxMs),
     sendLagP99Ms,
+    ...(gauges === undefined ? {} : { gauges }),
     ...(open
       ? {
           p50FromSendMs: ifTimed(load.latencyFromSend.p50Ms),

@@ -26,6 +26,16 @@ describe("pointOf", () => {
     });
   });
 
+  it("takes medians of gauges, by name", () => {
+    const repeats = [
+      repeatOf(1, { gauges: { gpu0PowerW: 100 } }),
+      repeatOf(2),
+      repeatOf(3, { gauges: { gpu0PowerW: 300, gpu0MemoryBytes: 4096 } }),
+    ];
+    expect(pointOf(key, repeats).gauges).toEqual({ gpu0PowerW: 200, gpu0MemoryBytes: 4096 });
+    expect(pointOf(key, [repeatOf(1)])).not.toHaveProperty("gauges");
+  });
+
   it.each([
     [[true], true],
     [[true, false], true],

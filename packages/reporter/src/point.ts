@@ -25,6 +25,7 @@ export function pointOf(key: PointKey, repeats: readonly PointRepeat[]): Point {
   for (const repeat of repeats) {
     for (const [code, count] of Object.entries(repeat.errors)) errors[code] = (errors[code] ?? 0) + count;
   }
+  const gauges = medianGauges(repeats);
   return {
     arm: key.arm,
     bReq: key.bReq,
@@ -42,8 +43,18 @@ export function pointOf(key: PointKey, repeats: readonly PointRepeat[]): Point {
     serverPeakPssBytes: median(repeats.map((repeat) => repeat.serverPeakPssBytes)),
     clientCpuFraction: median(repeats.map((repeat) => repeat.clientCpuFraction)),
     clientBound: repeats.filter((repeat) => repeat.clientBound).length * 2 >= repeats.length,
+    ...(gauges === undefined ? {} : { gauges }),
     repeats,
   };
+}
+
+/** By name, over the repeats that have it; undefined if none has any. */
+function medianGauges(repeats: readonly PointRepeat[]): Record<string, number> | undefined {
+  const names = new Set(repeats.flatMap((repeat) => Object.keys(repeat.gauges ?? {})));
+  if (names.size === 0) return undefined;
+  return Object.fromEntries(
+    [...names].map((name) => [name, median(repeats.map((repeat) => repeat.gauges?.[name])) ?? 0]),
+  );
 }
 
 /** Fields that no repeat has are left out. */

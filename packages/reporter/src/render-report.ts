@@ -1,3 +1,4 @@
+import { accelerator } from "./accelerator-table.ts";
 import { denseNetwork } from "./dense-network-table.ts";
 import { formatCount, formatOptional } from "./format.ts";
 import { bulletList, codeBlock, left, right, table } from "./markdown.ts";
@@ -47,6 +48,7 @@ export function renderReport(summary: Summary, options: ReportOptions = {}): str
           closedLoop(context),
           openLoop(context),
           cost(context),
+          accelerator(context),
         ]),
     denseNetwork(summary),
     parity(context),

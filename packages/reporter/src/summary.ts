@@ -114,6 +114,8 @@ export interface Point {
   readonly clientCpuFraction: number | null;
   /** The load generator, not the arm, was the limit in at least half of the repeats: the point wins no comparison. */
   readonly clientBound: boolean;
+  /** The accelerator's gauges by name, which ends in the unit (`gpu0UtilizationPercent`); only where there are any. */
+  readonly gauges?: Readonly<Record<string, number>>;
   readonly repeats: readonly PointRepeat[];
 }
 
@@ -137,6 +139,8 @@ export interface PointRepeat {
   readonly maxMs?: number | null;
   /** 99th percentile of how late requests were sent. */
   readonly sendLagP99Ms?: number | null;
+  /** Means over the measured window, by name. */
+  readonly gauges?: Readonly<Record<string, number>>;
   /** Open loop, from the actual send time. */
   readonly p50FromSendMs?: number | null;
   readonly p99FromSendMs?: number | null;
