@@ -33,7 +33,7 @@ export const FLAGS: readonly Flag[] = [
   { name: "connections", argument: "count", help: "connections of the load generator; default 64" },
   { name: "server_cpus", argument: "list", help: "CPUs of the server, as in 0-3,8; default the first half" },
   { name: "client_cpus", argument: "list", help: "CPUs of the load generator; default the second half" },
-  { name: "num_threads", argument: "count", help: "threads of a server; default 0, each arm's own choice" },
+  { name: "num_threads", argument: "count", help: "threads of the dense network; default 0, one a CPU" },
   {
     name: "num_processes",
     argument: "count",

@@ -9,7 +9,7 @@ import path from "node:path";
 import { parseArgs } from "node:util";
 import { type LoadPoint, loadServer, type Measured } from "./load.ts";
 import { FROM_SOURCE, ROOT, serve, type Served } from "./served.ts";
-import { idleWaitMs, stolenMs } from "./stalls.ts";
+import { type IdleCpu, idleWaitMs, queueTailMs, stolenMs, watchIdleCpu } from "./stalls.ts";
 
 const { values: flags } = parseArgs({
   options: {
@@ -195,7 +195,7 @@ async function measureFirst(bundle: string): Promise<void> {
 async function measureOpen(bundle: string): Promise<void> {
   const server = await serve({ bundle, cpus: serverCpu, args: [], observes: "collections" });
   const peak = await load(server, closedLoop(1, 128));
-  const idleMs = await idleWaits();
+  const idle = [await watchCpus()];
   await server.collections();
   const point: LoadPoint = {
     requestSize: 1,
@@ -208,7 +208,7 @@ async function measureOpen(bundle: string): Promise<void> {
   const { latency, errors } = open;
   const stolen = stolenMs(serverCpu) - stolenBeforeMs;
   const { pausesMs } = await server.collections();
-  idleMs.push(...(await idleWaits()));
+  idle.push(await watchCpus());
   await server.stop();
   record("open_rate", "requests/s", [open.requestsPerS]);
   record("open_us", "µs an example", [open.cpuMicros]);
@@ -220,15 +220,32 @@ async function measureOpen(bundle: string): Promise<void> {
   record("open_p50_ms", "ms", [latency.p50Ms]);
   record("open_p999_ms", "ms", [latency.p999Ms]);
   record("open_p999_over_p50", "ratio", [latency.p999Ms / latency.p50Ms]);
-  record("idle_p999_ms", "ms (server's and client's CPU, before and after)", idleMs);
+  record(
+    "open_floor_p999_ms",
+    "ms (a server that never pauses, on the server's CPU as it is when idle; before and after)",
+    idle.map(({ server: cpu }) => queueTailMs(cpu, open.requestsPerS, open.cpuMicros / 1000, 0.999)),
+  );
+  record(
+    "open_steady_cpu_p999_ms",
+    "ms (the same on a CPU that is always there)",
+    idle.map(({ server: { totalMs } }) =>
+      queueTailMs({ totalMs, stalls: [] }, open.requestsPerS, open.cpuMicros / 1000, 0.999),
+    ),
+  );
+  record(
+    "idle_p999_ms",
+    "ms (server's and client's CPU, before and after)",
+    idle.flatMap((cpus) => [cpus.server, cpus.client].map((cpu) => idleWaitMs(cpu, 0.999))),
+  );
   record("open_stolen", "of the server's CPU, by the host", [stolen / 1000 / (seconds + OPEN_WARMUP_S)]);
   record("open_errors", "requests", [Object.values(errors).reduce((sum, count) => sum + count, 0)]);
   record("gc_pause_max_ms", "ms", [Math.max(0, ...pausesMs)]);
   record("gc_pauses", "pauses", [pausesMs.length]);
 }
 
-async function idleWaits(): Promise<number[]> {
-  return await Promise.all([serverCpu, clientCpu].map((cpu) => idleWaitMs(cpu, 0.999, IDLE_S)));
+async function watchCpus(): Promise<{ readonly server: IdleCpu; readonly client: IdleCpu }> {
+  const [server, client] = await Promise.all([watchIdleCpu(serverCpu, IDLE_S), watchIdleCpu(clientCpu, IDLE_S)]);
+  return { server, client };
 }
 
 /** How a server is run for `measureFrontends`; by the name of its figures. */

@@ -14,7 +14,7 @@ export interface ArmLaunchOptions {
    * own, so that a CPU plugin can stand in for a TPU's. Others ignore it.
    */
   readonly device?: string | undefined;
-  /** Threads the arm may use for its dense network or request handlers; 0 means the arm's own default. */
+  /** Threads of the dense network on the CPU, in all arms; 0 is one for each CPU that the arm may use. */
   readonly numThreads: number;
   /** Server processes of a multi-process arm; ignored by the others. */
   readonly numProcesses: number;

@@ -33,6 +33,7 @@ test.skipIf(!search.found)("the command is that of this arm (skipped when no Pyt
     ...["--port", "8500"],
     ...["--platform", "sim"],
     ...["--num-threads", "64"],
+    ...["--device-threads", "0"],
     ...["--batching", "window"],
     ...["--batch-timeout-micros", "1000"],
     ...["--max-batch-size", "4096"],

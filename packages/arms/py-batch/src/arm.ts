@@ -8,6 +8,6 @@ import { pythonArm } from "@dlrm/arm-py";
 export const arm: Arm = pythonArm({
   name: "py-batch",
   title: "Python: one process, batches of up to 1 ms, NumPy, JAX",
-  defaultNumThreads: 64,
+  handlerThreads: 64,
   batchTimeoutMicros: 1000,
 });

@@ -8,7 +8,7 @@ import { pythonArm } from "@dlrm/arm-py";
 export const arm: Arm = pythonArm({
   name: "py-mp-batch",
   title: "Python: several processes, a batcher in each, one owns the device",
-  defaultNumThreads: 64,
+  handlerThreads: 64,
   multiProcess: true,
   batchTimeoutMicros: 1000,
 });

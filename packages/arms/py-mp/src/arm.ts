@@ -8,6 +8,6 @@ import { pythonArm } from "@dlrm/arm-py";
 export const arm: Arm = pythonArm({
   name: "py-mp",
   title: "Python: several processes, one owns the device",
-  defaultNumThreads: 8,
+  handlerThreads: 8,
   multiProcess: true,
 });

@@ -44,6 +44,8 @@ test.skipIf(!search.found)(
       "sim",
       "--num-threads",
       "8",
+      "--device-threads",
+      "0",
       "--max-batch-size",
       "4096",
       "--compilation-cache-dir",
@@ -53,9 +55,10 @@ test.skipIf(!search.found)(
   },
 );
 
-test.skipIf(!search.found)("asked threads are passed on (skipped when no Python >= 3.11 is found)", () => {
+test.skipIf(!search.found)("asked threads are the dense network's (skipped when no Python >= 3.11 is found)", () => {
   const { args } = arm.command({ ...launch, numThreads: 3 });
-  expect(args[args.indexOf("--num-threads") + 1]).toBe("3");
+  expect(args[args.indexOf("--device-threads") + 1]).toBe("3");
+  expect(args[args.indexOf("--num-threads") + 1]).toBe("8");
 });
 
 test("only accelerators need more packages", () => {

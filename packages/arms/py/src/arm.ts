@@ -5,5 +5,5 @@ import { pythonArm } from "./python-arm.ts";
 export const arm: Arm = pythonArm({
   name: "py",
   title: "Python: one process, gRPC thread pool, NumPy, JAX",
-  defaultNumThreads: 8,
+  handlerThreads: 8,
 });

@@ -14,8 +14,8 @@ import { findPython } from "./python-interpreter.ts";
 export interface PythonArmOptions {
   readonly name: string;
   readonly title: string;
-  /** Threads of a process that handle requests, where the bench leaves `numThreads` at 0. */
-  readonly defaultNumThreads: number;
+  /** Threads of a process that handle requests. */
+  readonly handlerThreads: number;
   /** Several processes share the port. This needs Linux. Default: false, one process. */
   readonly multiProcess?: boolean;
   /** Requests wait up to so long for others, and run together. Default: each runs by itself. */
@@ -59,7 +59,8 @@ export function pythonArm(arm: PythonArmOptions): Arm {
           ...["--host", options.host],
           ...["--port", String(options.port)],
           ...["--platform", options.platform],
-          ...["--num-threads", String(options.numThreads === 0 ? arm.defaultNumThreads : options.numThreads)],
+          ...["--num-threads", String(arm.handlerThreads)],
+          ...["--device-threads", String(options.numThreads)],
           ...(arm.multiProcess === true ? ["--num-processes", String(Math.max(options.numProcesses, 1))] : []),
           ...(batchTimeoutMicros === undefined
             ? []

@@ -47,7 +47,7 @@ def open_device(
     *,
     max_batch_size: int,
     warm_up_examples: int,
-    num_threads: int,
+    device_threads: int,
     compilation_cache_dir: str | None = None,
     on_progress: Callable[[str], None] = lambda _line: None,
 ) -> Device:
@@ -64,7 +64,7 @@ def open_device(
     from dlrm_py.jax_device import JaxDevice
 
     device = JaxDevice(
-        platform, bundle, buckets, num_threads=num_threads, compilation_cache_dir=compilation_cache_dir
+        platform, bundle, buckets, device_threads=device_threads, compilation_cache_dir=compilation_cache_dir
     )
     device.warm_up(warm_up_examples, on_progress)
     return device

@@ -88,15 +88,15 @@ def dense_network(network: DenseNetworkSpec, weights: dict[str, Any], dense: Any
     return jax.nn.sigmoid(x[:, 0])
 
 
-def configure_jax(platform: str, num_threads: int, compilation_cache_dir: str | None) -> Any:
+def configure_jax(platform: str, device_threads: int, compilation_cache_dir: str | None) -> Any:
     """Imports JAX for one platform; raises RuntimeError if it has no such device. Must come before any import of JAX.
 
-    ``num_threads`` limits XLA's own threads on the CPU.
+    ``device_threads`` limits XLA's own threads on the CPU; 0: as many as CPUs that this process may use.
     """
     os.environ["JAX_PLATFORMS"] = platform
     # The size of XLA's thread pool on the CPU, and no more of them than CPUs that this process may use.
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    os.environ["NPROC"] = str(max(1, min(num_threads, cpus)))
+    os.environ["NPROC"] = str(min(device_threads or cpus, cpus))
     import jax
 
     # On the CPU the network runs in the thread that asks for it: handing it to another costs as much as the whole
@@ -121,10 +121,10 @@ class JaxDevice:
         bundle: Bundle,
         buckets: tuple[int, ...],
         *,
-        num_threads: int,
+        device_threads: int,
         compilation_cache_dir: str | None = None,
     ) -> None:
-        self._jax = configure_jax(platform, num_threads, compilation_cache_dir)
+        self._jax = configure_jax(platform, device_threads, compilation_cache_dir)
         self._spec = bundle.spec
         self.buckets = buckets
         self._device = self._jax.devices()[0]

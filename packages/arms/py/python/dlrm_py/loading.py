@@ -51,7 +51,7 @@ def open_device_with_progress(
         bundle,
         max_batch_size=max_batch_size,
         warm_up_examples=options.warm_up_examples,
-        num_threads=options.num_threads,
+        device_threads=options.device_threads,
         compilation_cache_dir=options.compilation_cache_dir,
         on_progress=on_step,
     )

@@ -17,7 +17,6 @@ DEFAULT_NUM_THREADS = 8
 DEFAULT_BATCHING_THREADS = 64
 DEFAULT_BATCH_TIMEOUT_MICROS = 1000
 DEFAULT_MAX_BATCH_SIZE = 4096
-DEFAULT_WARM_UP_EXAMPLES = 256
 DEFAULT_DRAIN_SECONDS = 10.0
 MAX_LOOK_UPS = 4
 
@@ -30,6 +29,8 @@ class ServerOptions:
     platform: str
     #: Of each process that handles requests.
     num_threads: int
+    #: Of XLA on the CPU; 0: as many as CPUs.
+    device_threads: int
     #: Processes that handle requests; 0: this one does.
     num_processes: int
     #: Seconds a batch waits for more requests; None: no batching.
@@ -72,8 +73,14 @@ def parse_options(arguments: Sequence[str] | None = None) -> ServerOptions:
         "--num-threads",
         type=_at_least(0),
         default=0,
-        help="threads of a process that handle requests, and at most as many of XLA on the CPU (default, also 0: "
-        f"{DEFAULT_NUM_THREADS}, with batching {DEFAULT_BATCHING_THREADS})",
+        help=f"threads of a process that handle requests (default, also 0: {DEFAULT_NUM_THREADS}, with batching "
+        f"{DEFAULT_BATCHING_THREADS})",
+    )
+    parser.add_argument(
+        "--device-threads",
+        type=_at_least(0),
+        default=0,
+        help="threads of the dense network on the CPU, and no more than CPUs (default, also 0: one for each CPU)",
     )
     parser.add_argument(
         "--num-processes",
@@ -113,8 +120,8 @@ def parse_options(arguments: Sequence[str] | None = None) -> ServerOptions:
     parser.add_argument(
         "--warm-up-examples",
         type=_at_least(1),
-        default=DEFAULT_WARM_UP_EXAMPLES,
-        help="batches of up to so many examples are compiled before serving, larger ones at first use (default: %(default)s)",
+        help="batches of up to so many examples are compiled before serving, larger ones at first use (default: the max "
+        "batch size)",
     )
     parser.add_argument(
         "--drain-timeout-ms",
@@ -131,12 +138,13 @@ def parse_options(arguments: Sequence[str] | None = None) -> ServerOptions:
         port=options.port,
         platform=options.platform,
         num_threads=options.num_threads or (DEFAULT_BATCHING_THREADS if batching else DEFAULT_NUM_THREADS),
+        device_threads=options.device_threads,
         num_processes=options.num_processes,
         window_seconds=options.batch_timeout_micros / 1e6 if batching else None,
         max_batch_size=options.max_batch_size,
         max_examples_per_request=options.max_examples_per_request,
         max_message_bytes=options.max_message_bytes,
-        warm_up_examples=options.warm_up_examples,
+        warm_up_examples=options.warm_up_examples or options.max_batch_size,
         drain_seconds=options.drain_timeout_ms / 1000,
         compilation_cache_dir=options.compilation_cache_dir,
     )

@@ -109,7 +109,11 @@ class RequestDecoder:
         # Looking up a key that is missing adds an empty HostBuffer, so its type is then the wrong one.
         buffer = inputs["dense"]
         shape = buffer.shape
-        if request.model or request.version or buffer.data_type != FLOAT32 or len(shape) != 2:
+        if (
+            not is_model(self._bundle, request.model, request.version)
+            or buffer.data_type != FLOAT32
+            or len(shape) != 2
+        ):
             return self.decode_carefully(message)
         batch, width = shape
         data = buffer.data
@@ -220,6 +224,11 @@ class RequestDecoder:
                 for feature in self._bundle.spec.features
             )
         return expected
+
+
+def is_model(bundle: Bundle, model: str, version: str) -> bool:
+    """Whether the names are of this model; an empty name is any."""
+    return (not model or model == bundle.name) and (not version or version == bundle.version)
 
 
 def check_model(bundle: Bundle, model: str, version: str) -> None:

@@ -34,7 +34,7 @@ def score(predictor: Predictor, batch: int, seed: int) -> np.ndarray:
 def test_scores_equal_the_float64_reference_for_every_size_with_padding_and_in_pieces(
     platform: str, model: Model, bundle: Bundle
 ) -> None:
-    device = open_device(platform, bundle, max_batch_size=8, warm_up_examples=2, num_threads=1)
+    device = open_device(platform, bundle, max_batch_size=8, warm_up_examples=2, device_threads=1)
     predictor = make_predictor(bundle, device)
     reference = network64 if platform == "cpu" else simulated64
     for batch in BATCHES:
@@ -44,7 +44,7 @@ def test_scores_equal_the_float64_reference_for_every_size_with_padding_and_in_p
 
 
 def test_jax_leaves_its_inputs_alone_and_its_scores_are_not_views_of_them(bundle: Bundle) -> None:
-    device = open_device("cpu", bundle, max_batch_size=8, warm_up_examples=8, num_threads=1)
+    device = open_device("cpu", bundle, max_batch_size=8, warm_up_examples=8, device_threads=1)
     gatherer = Gatherer(load_tables(bundle))
     example = random_example(8, 3)
     pooled = gatherer.gather(example.feature_major, 8)
@@ -144,7 +144,7 @@ def test_a_predictor_is_right_in_many_threads_at_once(model: Model, bundle: Bund
 
 @pytest.mark.parametrize("batch", [2, 20])
 def test_an_id_outside_its_table_is_named_also_when_the_request_runs_in_pieces(batch: int, bundle: Bundle) -> None:
-    device = open_device("sim", bundle, max_batch_size=8, warm_up_examples=8, num_threads=1)
+    device = open_device("sim", bundle, max_batch_size=8, warm_up_examples=8, device_threads=1)
     example = random_example(batch, 1)
     example.ids[1][batch - 1, 2] = 7
     with pytest.raises(RequestError) as caught:
@@ -155,7 +155,7 @@ def test_an_id_outside_its_table_is_named_also_when_the_request_runs_in_pieces(b
 
 def test_a_max_batch_size_below_the_smallest_bucket_is_refused(bundle: Bundle) -> None:
     with pytest.raises(ValueError, match="max batch size 0 is smaller than the model's smallest bucket, 1"):
-        open_device("sim", bundle, max_batch_size=0, warm_up_examples=1, num_threads=1)
+        open_device("sim", bundle, max_batch_size=0, warm_up_examples=1, device_threads=1)
 
 
 def test_weights_of_another_shape_are_refused(model: Model, bundle: Bundle, tmp_path) -> None:
@@ -167,6 +167,6 @@ def test_weights_of_another_shape_are_refused(model: Model, bundle: Bundle, tmp_
     write_safetensors(tmp_path / "dense.safetensors", weights)
     other = replace(bundle, dir=tmp_path)
     with pytest.raises(BundleError, match=r"tensor cross\.1\.u: \[3, 32\] expected, got \[4, 32\]"):
-        open_device("cpu", other, max_batch_size=8, warm_up_examples=8, num_threads=1)
+        open_device("cpu", other, max_batch_size=8, warm_up_examples=8, device_threads=1)
     with pytest.raises(BundleError, match=r"simulated\.v \[24\] expected, got \[4\] and \[23\]"):
-        open_device("sim", other, max_batch_size=8, warm_up_examples=8, num_threads=1)
+        open_device("sim", other, max_batch_size=8, warm_up_examples=8, device_threads=1)

@@ -99,6 +99,35 @@ def test_a_message_that_looks_like_an_accepted_one_is_decoded_without_parsing(
             assert decoded.ids.dtype == dtype
 
 
+@pytest.mark.parametrize("named", [{"model": "MODEL"}, {"version": "VERSION"}, {"model": "MODEL", "version": "VERSION"}])
+def test_a_message_that_names_its_model_is_decoded_without_parsing_too(
+    model: Model, monkeypatch: pytest.MonkeyPatch, named: dict[str, str]
+) -> None:
+    bundle = read_bundle(model.dir)
+    names = {"MODEL": bundle.name, "VERSION": bundle.version}
+    decoder = RequestDecoder(bundle, Limits(1 << 20, MAX_EXAMPLES, 8))
+
+    def message(seed: int) -> pb.PredictRequest:
+        request = message_of(random_example(2, seed))
+        for field, name in named.items():
+            setattr(request, field, names[name])
+        return request
+
+    with monkeypatch.context() as patched:
+        patched.setattr(decoder, "decode_carefully", None)
+        assert_same(decoder.decode(message(1).SerializeToString()), random_example(2, 1))
+    assert learned(decoder) == 1
+    # Another name of the same length is another model.
+    for field, name in named.items():
+        other = message(1)
+        setattr(other, field, "x" * len(names[name]))
+        with pytest.raises(RequestError) as caught:
+            decoder.decode(other.SerializeToString())
+        assert caught.value.code is grpc.StatusCode.NOT_FOUND
+    monkeypatch.setattr(decoder, "_parse", None)
+    assert_same(decoder.decode(message(2).SerializeToString()), random_example(2, 2))
+
+
 def test_a_message_with_an_input_twice_is_right_and_not_learned(model: Model) -> None:
     decoder = RequestDecoder(read_bundle(model.dir), Limits(1 << 20, MAX_EXAMPLES, 8))
     first, second = random_example(2, 1), random_example(2, 2)
