@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { readFile, rm, stat, utimes, writeFile } from "node:fs/promises";
+import { link, readFile, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
 import { setTimeout as delay } from "node:timers/promises";
 
 const HEARTBEAT_MS = 1_000;
@@ -31,7 +31,7 @@ export async function withInstallLock<T>(
     return await work();
   } finally {
     clearInterval(heartbeat);
-    if ((await readFile(path, "utf8").catch(() => "")) === token) {
+    if ((await readText(path)) === token) {
       await rm(path, { force: true });
     }
   }
@@ -53,6 +53,7 @@ async function acquire(
         throw error;
       }
     }
+    const holder = await readText(path);
     const touchedMs = await stat(path).then(
       (stats) => stats.mtimeMs,
       () => undefined,
@@ -61,7 +62,7 @@ async function acquire(
       continue;
     }
     if (Date.now() - touchedMs > STALE_MS) {
-      await rm(path, { force: true });
+      await takeAway(path, holder);
       continue;
     }
     if (!said) {
@@ -70,4 +71,27 @@ async function acquire(
     }
     await delay(POLL_MS, undefined, { signal });
   }
+}
+
+/** Removes the lock if it is still that of `holder`: of two that find a stale one, one may have made its own since. */
+export async function takeAway(path: string, holder: string): Promise<void> {
+  const moved = `${path}.${randomUUID()}`;
+  try {
+    await rename(path, moved);
+  } catch (error) {
+    // The other one was quicker.
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return;
+    throw error;
+  }
+  if ((await readText(moved)) !== holder) {
+    await link(moved, path).catch(() => {
+      // Somebody has made a third one, or there are no links here: as where a lock is deleted by hand.
+    });
+  }
+  await rm(moved, { force: true });
+}
+
+/** "" of a file that isn't there or cannot be read. */
+function readText(path: string): Promise<string> {
+  return readFile(path, "utf8").catch(() => "");
 }
