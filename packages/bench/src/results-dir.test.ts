@@ -1,7 +1,8 @@
-import { existsSync, mkdtempSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import fs, { existsSync, mkdtempSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { syncBuiltinESMExports } from "node:module";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { beforeEach, expect, it } from "vitest";
+import { beforeEach, expect, it, onTestFinished, vi } from "vitest";
 import { ResultsDir } from "./results-dir.ts";
 
 let workDir: string;
@@ -17,6 +18,21 @@ it("writes files in folders, whole", () => {
   expect(file).toBe(path.join(workDir, "results", "engine", "point.json"));
   expect(readFileSync(file, "utf8")).toBe('{\n  "a": 1\n}\n');
   expect(readdirSync(path.dirname(file))).toEqual(["point.json"]);
+});
+
+it("has a file on the disk before it gets its name, so that a power cut leaves no empty one", () => {
+  const { results } = ResultsDir.open(workDir);
+  const flush = vi.spyOn(fs, "fsyncSync");
+  const rename = vi.spyOn(fs, "renameSync");
+  onTestFinished(() => {
+    vi.restoreAllMocks();
+    syncBuiltinESMExports();
+  });
+  syncBuiltinESMExports();
+  results.writeText("x", "run.json");
+  expect(flush).toHaveBeenCalledTimes(1);
+  expect(rename).toHaveBeenCalledTimes(1);
+  expect(flush).toHaveBeenCalledBefore(rename);
 });
 
 it("moves earlier results aside, and keeps all of them", () => {

@@ -1,12 +1,13 @@
-import { existsSync, mkdirSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { BenchError, messageOf } from "./bench-error.ts";
+import { makeFolder } from "./make-folder.ts";
 
 export function resultsFolder(workDir: string): string {
   return path.join(workDir, "results");
 }
 
-/** The files of one run, `<work_dir>/results`. Files appear whole: each is written aside and renamed. */
+/** The files of one run, `<work_dir>/results`. Files appear whole: each is written aside, to the disk, and renamed. */
 export class ResultsDir {
   readonly dir: string;
 
@@ -29,7 +30,7 @@ export class ResultsDir {
       for (let copy = 2; existsSync(movedTo); copy++) movedTo = `${dir}-${time}-${copy}`;
       renameSync(dir, movedTo);
     }
-    mkdirSync(dir, { recursive: true });
+    makeFolder(dir);
     return { results: new ResultsDir(dir), movedTo };
   }
 
@@ -37,7 +38,7 @@ export class ResultsDir {
   path(...parts: readonly string[]): string {
     const file = path.join(this.dir, ...parts);
     try {
-      mkdirSync(path.dirname(file), { recursive: true });
+      makeFolder(path.dirname(file));
     } catch (cause) {
       throw this.#failed(file, cause);
     }
@@ -47,7 +48,8 @@ export class ResultsDir {
   writeText(text: string, ...parts: readonly string[]): string {
     const file = this.path(...parts);
     try {
-      writeFileSync(`${file}.partial`, text);
+      // Flushed, since a file system may keep a name before it keeps what is in the file.
+      writeFileSync(`${file}.partial`, text, { flush: true });
       renameSync(`${file}.partial`, file);
       return file;
     } catch (cause) {

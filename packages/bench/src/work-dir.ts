@@ -1,8 +1,9 @@
 import { randomUUID } from "node:crypto";
-import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import path from "node:path";
 import { BenchError, messageOf } from "./bench-error.ts";
+import { makeFolder } from "./make-folder.ts";
 
 export const LOCK_FILE = "bench.lock";
 
@@ -102,24 +103,6 @@ function takeAway(file: string, text: string): void {
   }
   if (readText(moved) !== text) linkSync(moved, file);
   rmSync(moved, { force: true });
-}
-
-/** One folder after the other: Node's `recursive` never returns under a folder that takes none, such as /proc. */
-function makeFolder(folder: string): void {
-  try {
-    mkdirSync(folder);
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    if (code === "EEXIST") return;
-    if (code !== "ENOENT" || path.dirname(folder) === folder) throw error;
-    makeFolder(path.dirname(folder));
-    try {
-      mkdirSync(folder);
-    } catch (again) {
-      // Another process makes the same folders.
-      if ((again as NodeJS.ErrnoException).code !== "EEXIST") throw again;
-    }
-  }
 }
 
 function readText(file: string): string | undefined {

@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { hostname } from "node:os";
 import path from "node:path";
@@ -73,3 +74,11 @@ test("leftovers of processes that are gone are deleted, those of running ones an
   await fillDirectory(path.join(parent, "b"), writeOne);
   expect((await readdir(parent)).sort()).toEqual([...others, running, "b"].sort());
 });
+
+// Node's own recursive mkdir never returns there.
+test.skipIf(!existsSync("/proc/self"))(
+  "a target under a directory that takes none is an error (needs /proc)",
+  async () => {
+    await expect(fillDirectory("/proc/dlrm/a/b", writeOne)).rejects.toThrow(/^(ENOENT|EACCES|EPERM)/);
+  },
+);

@@ -2,6 +2,7 @@ import { mkdir, readdir, rename, rm, rmdir } from "node:fs/promises";
 import { hostname } from "node:os";
 import path from "node:path";
 import { isMissing } from "./bundle.ts";
+import { makeDirectory } from "./make-directory.ts";
 import { ModelError } from "./model-error.ts";
 
 let count = 0;
@@ -18,7 +19,7 @@ export async function fillDirectory<Result>(
 ): Promise<Result> {
   await refuseExisting(target);
   const parent = path.dirname(target);
-  await mkdir(parent, { recursive: true });
+  await makeDirectory(parent);
   const prefix = `.${path.basename(target)}.partial-${hostname()}-`;
   await deleteOrphans(parent, prefix);
   const staging = path.join(parent, `${prefix}${process.pid}-${count++}`);

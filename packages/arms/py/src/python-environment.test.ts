@@ -156,6 +156,15 @@ test("the lock of a process that was killed is taken over", async () => {
   expect(calls()).toBe(PIP_CALLS);
 });
 
+// Node's own recursive mkdir never returns there.
+test.skipIf(!existsSync("/proc/self"))(
+  "a cache under a directory that takes none is an error (needs /proc)",
+  async () => {
+    const there = { ...options(), cacheDir: "/proc/dlrm/a/b" };
+    await expect(ensurePythonEnvironment(there)).rejects.toThrow(/^(ENOENT|EACCES|EPERM)/u);
+  },
+);
+
 test("with uv, which is got once, pip installs nothing else", async () => {
   writeFileSync(path.join(dir, "uv"), GET_UV);
   writeFileSync(path.join(dir, "install"), "echo 'Downloading jaxlib (80.0MiB)' >&2; echo ' + numpy==1'\n");

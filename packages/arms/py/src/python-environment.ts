@@ -1,10 +1,11 @@
 import { createHash } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
-import { mkdir, rename, writeFile } from "node:fs/promises";
+import { rename, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { ArmPyError } from "./arm-py-error.ts";
 import { withInstallLock } from "./install-lock.ts";
+import { makeDirectory } from "./make-directory.ts";
 import { installPackages } from "./package-installer.ts";
 import { findPython, type PythonInterpreter } from "./python-interpreter.ts";
 
@@ -56,7 +57,7 @@ export async function ensurePythonEnvironment(options: EnsurePythonOptions): Pro
     return environment;
   }
   const interpreter = options.interpreter ?? requirePython();
-  await mkdir(path.dirname(environment.dir), { recursive: true });
+  await makeDirectory(path.dirname(environment.dir));
   try {
     return await withInstallLock(
       `${environment.dir}.lock`,
