@@ -134,6 +134,13 @@ export class Http2ClientConnection extends Http2Connection {
     return 0;
   }
 
+  /** @internal A server that has answered needs no more of the request (section 8.1 of RFC 9113): that is no failure. */
+  override onPeerReset(stream: Http2Stream, errorCode: number): void {
+    if (errorCode === ErrorCode.NO_ERROR && stream.remoteEnded)
+      this.streams.guarded(stream, () => stream.discardRest());
+    else this.streams.abort(stream, errorCode);
+  }
+
   /** @internal A response may come before the request has ended: the request goes on. */
   override onLocalEnd(): void {}
 

@@ -184,6 +184,8 @@ export abstract class Http2Connection implements HeaderBlockSink, StreamTableOwn
   abstract onGoaway(lastStreamId: number, errorCode: number, debug: string): void;
   /** @internal Our side of the stream has ended before the peer's. */
   abstract onLocalEnd(stream: Http2Stream): void;
+  /** @internal */
+  abstract onPeerReset(stream: Http2Stream, errorCode: number): void;
   /** @internal Whether a body may wait for window, beside those that do. */
   abstract mayQueue(): boolean;
   /** The highest stream of the peer's that we have looked at, for GOAWAY. */
@@ -198,10 +200,6 @@ export abstract class Http2Connection implements HeaderBlockSink, StreamTableOwn
   }
   /** @internal The peer has had its time to answer. */
   refuseStreams(): void {}
-  /** @internal The peer has reset a stream; a server bounds how often. False when the connection has been ended for it. */
-  onPeerReset(): boolean {
-    return true;
-  }
   /** @internal Checks what only one of the ends may set. */
   checkSetting(_id: number, _value: number): void {}
   /** @internal The first SETTINGS have been applied. */

@@ -29,13 +29,8 @@ export class ControlFrames {
   onRstStream(streamId: number, payload: Buffer, start: number): void {
     if (streamId === 0) throw connectionError(ErrorCode.PROTOCOL_ERROR, "RST_STREAM on stream 0");
     const { connection } = this;
-    const { streams } = connection;
-    const stream = streams.of(streamId, "RST_STREAM");
-    if (stream === undefined || !connection.onPeerReset()) return;
-    const errorCode = payload.readUInt32BE(start);
-    // A server that has answered needs no more of the request (section 8.1): that is no failure.
-    if (errorCode === ErrorCode.NO_ERROR && stream.remoteEnded) streams.guarded(stream, () => stream.discardRest());
-    else streams.abort(stream, errorCode);
+    const stream = connection.streams.of(streamId, "RST_STREAM");
+    if (stream !== undefined) connection.onPeerReset(stream, payload.readUInt32BE(start));
   }
 
   onSettings(streamId: number, flags: number, payload: Buffer, start: number, end: number): void {

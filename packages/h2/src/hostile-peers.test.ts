@@ -497,6 +497,27 @@ test("an answer that is complete before the request ends the stream, and what st
   expect(peer.resets(3)).toEqual([]);
 });
 
+test.each<[string, Buffer[]]>([
+  ["has ended its request", [headers(1, END_STREAM)]],
+  ["is still sending its request", [headers(1, 0)]],
+  ["gives no window for the answer", [settings([Setting.INITIAL_WINDOW_SIZE, 0]), headers(1, END_STREAM)]],
+])("a client that %s cancels with NO_ERROR too", (_, before) => {
+  const told: string[] = [];
+  const peer = serve((stream) => {
+    stream.sendHeaders(ok);
+    stream.sendData(Buffer.from("first"));
+    return {
+      body: "whole",
+      onReset: (_stream, code) => told.push(`reset ${code}`),
+      onWritable: () => told.push("writable"),
+    };
+  });
+  peer.send(...before, reset(1, ErrorCode.NO_ERROR));
+  expect(told).toEqual([`reset ${ErrorCode.CANCEL}`]);
+  expect([peer.connection.openStreams, peer.connection.queuedBytes]).toEqual([0, 0]);
+  expect(peer.connection.isClosed).toBe(false);
+});
+
 // ---- handlers that fail ----------------------------------------------------------------------------------------------
 
 test("a handler that throws when it is told of the end does not keep the others from being told", () => {

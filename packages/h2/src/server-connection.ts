@@ -76,9 +76,10 @@ export class Http2ServerConnection extends Http2Connection {
     return this.lastStreamId;
   }
 
-  /** @internal */
-  override onPeerReset(): boolean {
-    return this.streams.takeReset();
+  /** @internal The answer was not whole, so the client gave it up, also with NO_ERROR: that is how Node's clients cancel. */
+  override onPeerReset(stream: Http2Stream, errorCode: number): void {
+    if (this.streams.takeReset())
+      this.streams.abort(stream, errorCode === ErrorCode.NO_ERROR ? ErrorCode.CANCEL : errorCode);
   }
 
   /** @internal The answer is complete, and what the client has not sent of its request is not needed (section 8.1). */

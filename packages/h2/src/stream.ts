@@ -36,7 +36,10 @@ export interface StreamHandler {
   onEnd?(stream: Http2Stream, trailers: HeaderBlock | undefined): void;
   /** What was queued has been sent, after `sendData` had returned false. */
   onWritable?(stream: Http2Stream): void;
-  /** The stream ended before both sides had finished: reset by the peer or by us, or the connection was lost. */
+  /**
+   * The stream ended before both sides had finished: reset by the peer or by us, or the connection was lost. A client that
+   * resets with NO_ERROR cancels, and its code is CANCEL here.
+   */
   onReset?(stream: Http2Stream, errorCode: number): void;
 }
 
@@ -290,7 +293,7 @@ export class Http2Stream {
     this.finish();
   }
 
-  /** @internal The peer needs no more of what we send: whoever waits to send goes on, to nowhere. */
+  /** @internal The server has answered and needs no more of the request: whoever waits to send goes on, to nowhere. */
   discardRest(): void {
     const waits = this.queued !== undefined;
     this.close();

@@ -1,3 +1,5 @@
+import { once } from "node:events";
+import http2 from "node:http2";
 import type { StringValue } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError, createClient, createConnectRouter } from "@connectrpc/connect";
 import {
@@ -125,6 +127,36 @@ test("a call that the client gives up is cancelled in the handler", async () => 
   abort.abort();
   await expect(call).rejects.toMatchObject({ code: Code.Canceled });
   await cancelled.promise;
+});
+
+test("a call whose stream a client of Node's closes, with NO_ERROR, is cancelled in the handler", async () => {
+  const called = Promise.withResolvers<AbortSignal>();
+  const server = createServer({
+    onRequest: createConnectHandler({
+      routes: (each) =>
+        each.service(Echo, {
+          unary(_: StringValue, { signal }: { signal: AbortSignal }) {
+            called.resolve(signal);
+            return new Promise((_resolve, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+          },
+        } as never),
+    }),
+  });
+  servers.push(server);
+  const session = http2.connect(`http://127.0.0.1:${await server.listen()}`);
+  const stream = session.request({
+    ":method": "POST",
+    ":path": "/test.Echo/Unary",
+    "content-type": "application/proto",
+  });
+  // A message with nothing set has no octets.
+  stream.end();
+  const signal = await called.promise;
+  const aborted = once(signal, "abort");
+  stream.close();
+  await aborted;
+  expect(signal.reason).toMatchObject({ code: Code.Canceled });
+  session.destroy();
 });
 
 test("an unknown path is answered 404", async () => {
