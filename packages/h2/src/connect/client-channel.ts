@@ -15,7 +15,7 @@ export class ClientChannel {
   private readonly connections = new Set<Http2ClientConnection>();
   /** Those that wait for room for a stream. */
   private waiting: (() => void)[] = [];
-  private closed = false;
+  private readonly closing = new AbortController();
 
   constructor(options: ClientChannelOptions) {
     this.options = options;
@@ -56,9 +56,9 @@ export class ClientChannel {
     this.wake();
   }
 
-  /** Ends all connections at once, and what is open on them. */
+  /** Ends all connections at once, also one that is being made, and what is open on them. */
   close(): void {
-    this.closed = true;
+    this.closing.abort(new Error("the channel is closed"));
     for (const connection of this.connections) connection.destroy();
     this.wake();
   }
@@ -76,9 +76,11 @@ export class ClientChannel {
   }
 
   private async connect(): Promise<Http2ClientConnection> {
-    if (this.closed) throw new Error("the channel is closed");
+    const { signal } = this.closing;
+    signal.throwIfAborted();
     const connection = await connect({
       ...this.options,
+      signal,
       onRoom: () => this.wake(),
       onGoaway: () => this.wake(),
       onClose: () => {
@@ -86,6 +88,9 @@ export class ClientChannel {
         this.wake();
       },
     });
+    // Closed after it had connected, when this was not told yet.
+    if (signal.aborted) connection.destroy();
+    signal.throwIfAborted();
     this.connections.add(connection);
     return connection;
   }
