@@ -143,7 +143,9 @@ async function send(
     fail(call, connectErrorOf(signal?.reason));
     stream.reset(ErrorCode.CANCEL);
   };
-  signal?.addEventListener("abort", onAbort, { once: true });
+  // It may have been aborted before the stream was handed over.
+  if (signal?.aborted === true) onAbort();
+  else signal?.addEventListener("abort", onAbort, { once: true });
   if (!isWhole) void sendBody(stream, call, body);
   return call.response;
 }
