@@ -1,4 +1,4 @@
-import { closeSync, existsSync, mkdtempSync, openSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { closeSync, existsSync, mkdirSync, mkdtempSync, openSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
@@ -28,6 +28,21 @@ it.skipIf(!existsSync("/proc/self/fd"))("leaves what a process still has open (n
   expect(watch.removeLeft()).toEqual([]);
   closeSync(fd);
   expect(watch.removeLeft()).toEqual([file]);
+});
+
+it.skipIf(process.getuid === undefined)("leaves the files of other users (needs user ids)", () => {
+  const watch = new SharedMemoryWatch(folder, (process.getuid?.() ?? 0) + 1);
+  writeFileSync(path.join(folder, "psm_abc"), "");
+  expect(watch.removeLeft()).toEqual([]);
+  expect(readdirSync(folder)).toEqual(["psm_abc"]);
+});
+
+it("does not fail for what cannot be removed, and removes the rest", () => {
+  const watch = new SharedMemoryWatch(folder);
+  mkdirSync(path.join(folder, "dlrm-folder"));
+  writeFileSync(path.join(folder, "psm_abc"), "");
+  expect(watch.removeLeft()).toEqual([path.join(folder, "psm_abc")]);
+  expect(readdirSync(folder)).toEqual(["dlrm-folder"]);
 });
 
 it("finds nothing where there is no such folder", () => {

@@ -1,4 +1,4 @@
-import { readFileSync, readlinkSync, rmSync } from "node:fs";
+import { lstatSync, readFileSync, readlinkSync, rmSync } from "node:fs";
 import path from "node:path";
 import { readDirectory } from "./process-tree.ts";
 
@@ -8,11 +8,13 @@ const OURS = /^(dlrm-|psm_)/;
 /** Files in shared memory outlive a server that was killed: this finds those that an arm left, and removes them. */
 export class SharedMemoryWatch {
   readonly #folder: string;
+  readonly #uid: number | undefined;
   readonly #before: ReadonlySet<string>;
 
-  /** Begin before the server starts. */
-  constructor(folder = "/dev/shm") {
+  /** Begin before the server starts. @param uid whose files may be removed: what others use cannot be known. */
+  constructor(folder = "/dev/shm", uid: number | undefined = process.getuid?.()) {
     this.#folder = folder;
+    this.#uid = uid;
     this.#before = new Set(readDirectory(folder));
   }
 
@@ -20,14 +22,30 @@ export class SharedMemoryWatch {
   removeLeft(): string[] {
     const left = readDirectory(this.#folder)
       .filter((name) => OURS.test(name) && !this.#before.has(name))
-      .map((name) => path.join(this.#folder, name));
+      .map((name) => path.join(this.#folder, name))
+      .filter((file) => this.#isOwn(file));
     if (left.length === 0) return [];
     const used = filesInUse();
-    return left.filter((file) => {
-      if (used(file)) return false;
-      rmSync(file, { force: true });
-      return true;
-    });
+    return left.filter((file) => !used(file) && removed(file));
+  }
+
+  #isOwn(file: string): boolean {
+    try {
+      return lstatSync(file).uid === this.#uid;
+    } catch {
+      // Gone meanwhile.
+      return false;
+    }
+  }
+}
+
+function removed(file: string): boolean {
+  try {
+    rmSync(file);
+    return true;
+  } catch {
+    // Gone meanwhile, or not to be removed: no failure of the arm that may have left it.
+    return false;
   }
 }
 
