@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, it } from "vitest";
 import { cpuInstructionSets } from "./cpu-instruction-sets.ts";
+import { describeGatherKernel } from "./gather-kernel.ts";
 import { describeEnvironment, describePython, readCpuTicks, renderEnvironment, stealFraction } from "./environment.ts";
 
 it("reads the time of all CPUs and what was stolen", () => {
@@ -36,4 +37,8 @@ it("describes this machine, with what the engine uses", async () => {
 
 it("says nothing of a Python that isn't there", async () => {
   expect(await describePython("/no/such/python")).toEqual({});
+});
+
+it("says nothing of the gather kernel where no file can be written", async () => {
+  expect(await describeGatherKernel("/no/such/folder")).toEqual({});
 });

@@ -3,9 +3,25 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { openEmbeddingStore } from "@dlrm/embedding";
 
-/** Which gather kernel the engine's arms use on this machine; asked of a store with one row. */
-export async function describeGatherKernel(): Promise<{ gatherKernel: string; gatherWhyNotNative?: string }> {
-  const folder = await mkdtemp(path.join(tmpdir(), "dlrm-kernel-"));
+export interface GatherKernel {
+  readonly gatherKernel: string;
+  readonly gatherWhyNotNative?: string;
+}
+
+/**
+ * Which gather kernel the engine's arms use on this machine; asked of a store with one row. Nothing where that cannot be found
+ * out, as where `tempDir` is full: it is no reason to fail.
+ */
+export async function describeGatherKernel(tempDir: string = tmpdir()): Promise<GatherKernel | Record<string, never>> {
+  try {
+    return await kernelOfOneRow(tempDir);
+  } catch {
+    return {};
+  }
+}
+
+async function kernelOfOneRow(tempDir: string): Promise<GatherKernel> {
+  const folder = await mkdtemp(path.join(tempDir, "dlrm-kernel-"));
   try {
     const file = path.join(folder, "row.safetensors");
     await writeFile(file, oneRow());
