@@ -67,6 +67,14 @@ describe("repeatOf", () => {
     });
   });
 
+  it("has no PSS where the monitor had to take RSS for it", () => {
+    const server = { ...fakeMonitor([]), pssNote: "PSS of 1 processes cannot be read, their RSS stands in" };
+    expect(repeatOf(1, { load: fakeLoad(), server, client: undefined, strays: [] }, "closed")).toMatchObject({
+      serverPeakRssBytes: 2 ** 20,
+      serverPeakPssBytes: null,
+    });
+  });
+
   it("has no latency and no cost where nothing was answered, but its errors", () => {
     const load = fakeLoad({ examples: 0, requests: 0, examplesPerS: 0, errors: { UNAVAILABLE: 5, INTERNAL: 0 } });
     expect(repeatOf(1, { load, server: undefined, client: undefined, strays: [] }, "closed")).toMatchObject({

@@ -82,7 +82,8 @@ export function repeatOf(repeat: number, { load, server }: Measurement, mode: "c
     errors: Object.fromEntries(Object.entries(load.errors).filter(([, count]) => count > 0)),
     serverCpuMicrosPerExample: answered && cpuMicros !== null ? cpuMicros / load.examples : null,
     serverPeakRssBytes: finite(server?.peakRssBytes),
-    serverPeakPssBytes: finite(server?.peakPssBytes),
+    // Where a process's PSS cannot be read, its RSS is in the sum.
+    serverPeakPssBytes: server?.pssNote === undefined ? finite(server?.peakPssBytes) : null,
     clientCpuFraction,
     clientBound: isClientBound(clientCpuFraction, sendLagP99Ms),
     requests: load.requests,
