@@ -1,3 +1,4 @@
+import { arm as engine } from "@dlrm/arm-engine";
 import { describe, expect, it } from "vitest";
 import { BenchError } from "./bench-error.ts";
 import { resolveSettings, type SettingsContext } from "./settings.ts";
@@ -144,6 +145,17 @@ describe("resolveSettings", () => {
       { id_distribution: "zipf" },
       '--id_distribution: expected uniform or zipf:<exponent>, as in zipf:1.05, got "zipf"',
     ],
+    [{ id_distribution: "zipf:20" }, '--id_distribution: expected an exponent from 0.01 to 10, got "zipf:20"'],
+    [{ id_distribution: "zipf:0" }, '--id_distribution: expected an exponent from 0.01 to 10, got "zipf:0"'],
+    [
+      { request_batch_sizes: "65537", max_batch_size: "131072" },
+      '--request_batch_sizes: expected whole numbers of at most 65536, got "65537"',
+    ],
+    [
+      { device: "pjrt=/plugin.so" },
+      '--device: expected one of onnxruntime, simulated, pjrt, pjrt:/path/of/plugin.so, got "pjrt=/plugin.so"',
+    ],
+    [{ device: "" }, '--device: expected a value that is not empty, got ""'],
     [{ max_vocab_size: "0" }, '--max_vocab_size: expected a whole number of at least 1, got "0"'],
     [{ work_dir: "" }, '--work_dir: expected a value that is not empty, got ""'],
     [{ max_batch_size: "64" }, "--max_batch_size: expected at least the largest of --request_batch_sizes, 128, got 64"],
@@ -155,6 +167,29 @@ describe("resolveSettings", () => {
   it("takes the largest values", () => {
     const largest = { concurrencies: "65536", connections: "65536", num_threads: "1024", num_processes: "1024" };
     expect(problemsOf({ ...largest, repeats: "1000", duration: "86400", warmup: "86400" })).toEqual([]);
+  });
+
+  it.each(["onnxruntime", "simulated", "pjrt", "pjrt:/p.so", "pjrt:", "onnx", "cuda", "PJRT"])(
+    "takes the device %s if the engine's server does",
+    (device) => {
+      const launch = { bundleDir: "/b", host: "127.0.0.1", port: 1, platform: "cpu", numThreads: 0 } as const;
+      const others = { numProcesses: 1, maxBatchSize: 1, cacheDir: "/c" };
+      const isTaken = (): boolean => {
+        try {
+          engine.command({ ...launch, ...others, device });
+          return true;
+        } catch {
+          return false;
+        }
+      };
+      expect(problemsOf({ device }).length === 0).toBe(isTaken());
+    },
+  );
+
+  it("takes what the load generator takes", () => {
+    expect(problemsOf({ request_batch_sizes: "65536", max_batch_size: "65536" })).toEqual([]);
+    expect(problemsOf({ id_distribution: "zipf:0.01" })).toEqual([]);
+    expect(problemsOf({ id_distribution: "zipf:10" })).toEqual([]);
   });
 
   it("names every problem at once", () => {

@@ -29,7 +29,7 @@ export interface BenchSettings {
   readonly connections: number;
   readonly serverCpus: readonly number[];
   readonly clientCpus: readonly number[];
-  /** 0 is each arm's own choice. */
+  /** Of the dense network on the CPU; 0 is one for each CPU of the server. */
   readonly numThreads: number;
   readonly numProcesses: number;
   readonly clientProcesses: number;
@@ -69,6 +69,9 @@ const MAX_CALLERS = 65_536;
 const MAX_THREADS = 1024;
 const MAX_REPEATS = 1000;
 const MAX_EXAMPLES = 1_048_576;
+/** Limits of the load generator, which is asked only once there is a model and a server. */
+const MAX_REQUEST_EXAMPLES = 65_536;
+const ZIPF_EXPONENTS = { min: 0.01, max: 10 } as const;
 const MAX_SECONDS = 86_400;
 
 /** @throws BenchError `usage` that lists every problem. */
@@ -83,7 +86,7 @@ export function resolveSettings(flags: FlagValues, context: SettingsContext): Be
   const connections = read.integer("connections", 64, 1, MAX_CALLERS);
   const settings: BenchSettings = {
     platform,
-    device: given["device"] === undefined ? undefined : read.text("device", ""),
+    device: given["device"] === undefined ? undefined : read.device("device"),
     preset: read.choice("preset", context.presets, platform === "cpu" ? "dcnv2-lite" : "dcnv2-6m"),
     maxVocabSize: given["max_vocab_size"] === undefined ? undefined : read.integer("max_vocab_size", 1, 1),
     arms: read.names(
@@ -93,7 +96,7 @@ export function resolveSettings(flags: FlagValues, context: SettingsContext): Be
       platform,
     ),
     armsNamed: flags["arms"] !== undefined || flags["smoke"] === true,
-    requestBatchSizes: read.integers("request_batch_sizes", [1, 16, 128], MAX_EXAMPLES),
+    requestBatchSizes: read.integers("request_batch_sizes", [1, 16, 128], MAX_REQUEST_EXAMPLES),
     concurrencies: read.integers("concurrencies", [1, 4, 16, 64], MAX_CALLERS),
     durationS: read.number("duration", 10, 0.1, MAX_SECONDS),
     warmupS: read.number("warmup", 2, 0, MAX_SECONDS),
@@ -213,8 +216,20 @@ class FlagReader {
     const text = this.text(name, "uniform");
     if (text === "uniform") return "uniform";
     const exponent = /^zipf:(\d+(?:\.\d+)?)$/.exec(text)?.[1];
-    if (exponent !== undefined && Number(exponent) > 0) return { zipf: Number(exponent) };
-    return this.#wrong(name, "uniform or zipf:<exponent>, as in zipf:1.05", text, "uniform");
+    if (exponent === undefined) {
+      return this.#wrong(name, "uniform or zipf:<exponent>, as in zipf:1.05", text, "uniform");
+    }
+    const { min, max } = ZIPF_EXPONENTS;
+    const zipf = Number(exponent);
+    if (zipf >= min && zipf <= max) return { zipf };
+    return this.#wrong(name, `an exponent from ${min} to ${max}`, text, "uniform");
+  }
+
+  /** A name that `dlrm-serve --device` takes. */
+  device(name: string): string {
+    const text = this.text(name, "simulated");
+    if (/^(?:onnxruntime|simulated|pjrt|pjrt:.+)$/.test(text)) return text;
+    return this.#wrong(name, "one of onnxruntime, simulated, pjrt, pjrt:/path/of/plugin.so", text, text);
   }
 
   #wrong<Value>(name: string, expected: string, got: string, fallback: Value, nearest?: string): Value {
