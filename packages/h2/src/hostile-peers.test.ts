@@ -630,6 +630,9 @@ test("a connection that drains serves what comes before the client knows, and re
   ]);
   expect(peer.goaway).toEqual({ lastStreamId: 3, errorCode: 0, message: "" });
   expect(served).toEqual([1, 3]);
+  // The GOAWAY with which it ends does not take back that it has refused a stream.
+  const end = peer.send(reset(1, ErrorCode.CANCEL), reset(3, ErrorCode.CANCEL));
+  expect(end.map((each) => [each.type, each.payload.readUInt32BE(0)])).toEqual([[7, 3]]);
 });
 
 // ---- malformed requests (RFC 9113, section 8) --------------------------------------------------------------------------

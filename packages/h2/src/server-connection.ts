@@ -22,8 +22,10 @@ export class Http2ServerConnection extends Http2Connection {
   private readonly serverEvents: ServerConnectionEvents;
   private prefaceBytes = 0;
   private draining = false;
-  /** The last GOAWAY is out: new streams are refused. */
+  /** The last GOAWAY of a drain is out: new streams are refused. */
   private refusing = false;
+  /** The last stream that is served, once `refusing`. */
+  private lastServedId = 0;
 
   constructor(socket: Duplex, events: ServerConnectionEvents, options: ConnectionOptions = {}) {
     super(socket, events, options);
@@ -62,7 +64,8 @@ export class Http2ServerConnection extends Http2Connection {
   /** @internal */
   override refuseStreams(): void {
     if (!this.drainIsUnanswered) return;
-    writeGoaway(this.output, this.lastStreamId, ErrorCode.NO_ERROR, "");
+    this.lastServedId = this.lastStreamId;
+    writeGoaway(this.output, this.lastServedId, ErrorCode.NO_ERROR, "");
     this.refusing = true;
     this.onRoom();
   }
@@ -72,8 +75,9 @@ export class Http2ServerConnection extends Http2Connection {
     if (this.refusing && this.streams.size === 0) this.destroy();
   }
 
+  /** No GOAWAY may name a later stream than the one before it (section 6.8). */
   protected override lastPeerStreamId(): number {
-    return this.lastStreamId;
+    return this.refusing ? this.lastServedId : this.lastStreamId;
   }
 
   /** @internal The answer was not whole, so the client gave it up, also with NO_ERROR: that is how Node's clients cancel. */
