@@ -103,6 +103,50 @@ test.each<[string, (streamId: number) => Buffer[]]>([
   expect(requests).toBeLessThanOrEqual(51);
 });
 
+test.each([
+  ["after", END_STREAM],
+  ["before", 0],
+])("a client may reset as many streams as it lets the server answer, %s the request has ended", (_, flags) => {
+  const peer = serve(
+    (stream) => {
+      if (stream.id % 4 === 1) stream.respond(ok, Buffer.alloc(20));
+      return silent;
+    },
+    { resetBurst: 50 },
+  );
+  const answer = (index: number): Buffer => headers(4 * index + 1, flags);
+  const cancel = (index: number): Buffer[] => [
+    headers(4 * index + 3, END_STREAM),
+    reset(4 * index + 3, ErrorCode.CANCEL),
+  ];
+  expect(until(peer, 1000, (index) => [answer(index), ...cancel(index)])).toBe(Infinity);
+  // More answers earn no more than the burst.
+  expect(until(peer, 1000, (index) => [answer(1000 + index)])).toBe(Infinity);
+  expect(until(peer, 100, (index) => cancel(2000 + index))).toBe(51);
+  expect(peer.goaway).toMatchObject({ errorCode: calm, message: expect.stringContaining("resetBurst (50)") });
+});
+
+test("two resets for each stream that is answered are too many", () => {
+  const answered: StreamHandler = { body: "whole", onBody: (stream) => stream.respond(ok, Buffer.alloc(20)) };
+  const peer = serve((stream) => (stream.id % 6 === 1 ? answered : silent), { resetBurst: 50 });
+  const rounds = until(peer, 1000, (index) =>
+    [1, 3, 5].flatMap((place) => {
+      const opened = headers(6 * index + place, END_STREAM);
+      return place === 1 ? [opened] : [opened, reset(6 * index + place, ErrorCode.CANCEL)];
+    }),
+  );
+  expect(rounds).toBe(50);
+  expect(peer.goaway?.errorCode).toBe(calm);
+});
+
+test("an answer that the client gives no window for earns it no reset", () => {
+  const peer = serve(() => ({ body: "whole", onBody: (stream) => stream.respond(ok, Buffer.alloc(20)) }), {
+    resetBurst: 50,
+  });
+  peer.send(settings([Setting.INITIAL_WINDOW_SIZE, 0]));
+  expect(until(peer, 100, (index) => [headers(id(index), END_STREAM), reset(id(index), ErrorCode.CANCEL)])).toBe(51);
+});
+
 test("100,000 streams that are opened and abandoned: few are served, none is kept, and the client is sent away", () => {
   let requests = 0;
   const peer = serve(() => {

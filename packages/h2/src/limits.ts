@@ -32,7 +32,11 @@ export interface ConnectionLimits {
    * ENHANCE_YOUR_CALM. Defaults to 10,000.
    */
   readonly controlFrameBurst: number;
-  /** Streams that the peer resets before they are answered, or that it makes us reset: likewise. Defaults to 1,000. */
+  /**
+   * Streams that the peer resets before they are answered, or that it makes us reset, beyond one for each that was answered
+   * whole: likewise. A client whose calls often pass their deadlines is served, one that resets most of what it asks for is
+   * not. Defaults to 1,000.
+   */
   readonly resetBurst: number;
 }
 

@@ -49,6 +49,11 @@ export class PeerBudget {
     this.earnedPings += 1;
   }
 
+  /** A stream was answered whole: that makes up for one that is reset. */
+  earnReset(): void {
+    this.resetTokens.give();
+  }
+
   /** A stream that the peer has reset, or made us reset; returns what ends the connection when there have been too many. */
   takeReset(): Http2Error | undefined {
     return this.resetTokens.take()

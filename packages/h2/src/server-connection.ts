@@ -88,6 +88,7 @@ export class Http2ServerConnection extends Http2Connection {
 
   /** @internal The answer is complete, and what the client has not sent of its request is not needed (section 8.1). */
   override onLocalEnd(stream: Http2Stream): void {
+    this.streams.earnReset();
     this.writeReset(stream, ErrorCode.NO_ERROR);
     stream.close();
   }

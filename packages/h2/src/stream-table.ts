@@ -92,6 +92,11 @@ export class StreamTable {
     else this.fault(stream, errorCode);
   }
 
+  /** A stream was answered whole. */
+  earnReset(): void {
+    this.budget.earnReset();
+  }
+
   /** False when the peer has had too many streams reset: then the connection has been ended. */
   takeReset(): boolean {
     if (this.owner.isClosed) return false;

@@ -266,7 +266,7 @@ export class Http2Stream {
       }
       if (isOwn && borrows) releaseBody(assembled);
     }
-    if (this.localEnded) this.finish();
+    if (this.localEnded) this.complete();
   }
 
   /** @internal Gives the peer back what it has used of its window, once that is worth a frame. */
@@ -363,8 +363,15 @@ export class Http2Stream {
 
   private endLocal(): void {
     this.localEnded = true;
-    if (this.remoteEnded) this.finish();
+    if (this.remoteEnded) this.complete();
     else if (!this.remoteEnding) this.connection.onLocalEnd(this);
+  }
+
+  /** Both sides have sent all that they would. */
+  private complete(): void {
+    if (this.closed) return;
+    this.connection.streams.earnReset();
+    this.finish();
   }
 
   private finish(): void {

@@ -26,4 +26,9 @@ export class TokenBucket {
     this.tokens -= 1;
     return true;
   }
+
+  /** One more, unless it is full. */
+  give(): void {
+    this.tokens = Math.min(this.burst, this.tokens + 1);
+  }
 }
