@@ -2,7 +2,7 @@ import { drawBars, type BarChart } from "./bar-chart.ts";
 import { bestOf, CHART_BUDGET_MS, chartData, type ChartData, peakMemory, pointsOf, threeSizes } from "./chart-data.ts";
 import { formatBytes, formatNumber } from "./format.ts";
 import { drawLines, type LineChart, type LinePanel } from "./line-chart.ts";
-import { errorCount } from "./point.ts";
+import { flawsOf } from "./point.ts";
 import { linearScale, logScale, type Scale, stepScale } from "./scale.ts";
 import type { Point, Summary } from "./summary.ts";
 import { PALETTES, type Palette, type Theme } from "./svg.ts";
@@ -86,7 +86,7 @@ function cost(data: ChartData, suffix: string): BarChart {
 }
 
 function isHollow(point: Point): boolean {
-  return point.clientBound || errorCount(point) > 0;
+  return flawsOf(point).length > 0;
 }
 
 /** Throughput over CPU, a column a request size. */

@@ -1,5 +1,5 @@
 import { chartData, peakMemory } from "./chart-data.ts";
-import { errorCount } from "./point.ts";
+import { flawsOf, type PointFlaw } from "./point.ts";
 import type { ArmFamily, Summary } from "./summary.ts";
 
 /** What the page's script draws: plain data, put into the page as JSON. */
@@ -34,6 +34,13 @@ export interface PagePoint {
   readonly leftOut: string;
 }
 
+const LEFT_OUT: Readonly<Record<PointFlaw | "none", string>> = {
+  none: "",
+  "client-bound": "client-bound",
+  errors: "with errors",
+  "sends dropped": "sends dropped",
+};
+
 export function pageData(summary: Summary): PageData {
   const data = chartData(summary);
   return {
@@ -56,7 +63,7 @@ export function pageData(summary: Summary): PageData {
         p50Ms: point.p50Ms,
         p99Ms: point.p99Ms,
         cpuMicros: point.serverCpuMicrosPerExample,
-        leftOut: point.clientBound ? "client-bound" : errorCount(point) > 0 ? "with errors" : "",
+        leftOut: LEFT_OUT[flawsOf(point)[0] ?? "none"],
       };
     }),
   };

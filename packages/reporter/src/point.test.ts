@@ -51,14 +51,21 @@ describe("pointOf", () => {
     ).toBe(expected);
   });
 
-  it("has both latencies of an open loop, and sums what was dropped", () => {
+  it("has both latencies of an open loop, and sums what was dropped or late", () => {
     const open = { ...key, mode: "open", concurrency: null, offeredRps: 500, peakFraction: 0.5 } as const;
     const repeats = [
-      repeatOf(1, { p50FromSendMs: 1, p99FromSendMs: 4, dropped: 2 }),
-      repeatOf(2, { p50FromSendMs: 3, p99FromSendMs: null, dropped: 0 }),
+      repeatOf(1, { p50FromSendMs: 1, p99FromSendMs: 4, dropped: 2, late: 3 }),
+      repeatOf(2, { p50FromSendMs: 3, p99FromSendMs: null, dropped: 0, late: 5 }),
     ];
-    expect(pointOf(open, repeats)).toMatchObject({ peakFraction: 0.5, p50FromSendMs: 2, p99FromSendMs: 4, dropped: 2 });
+    expect(pointOf(open, repeats)).toMatchObject({
+      peakFraction: 0.5,
+      p50FromSendMs: 2,
+      p99FromSendMs: 4,
+      dropped: 2,
+      late: 8,
+    });
     expect(pointOf(open, [repeatOf(1)])).not.toHaveProperty("dropped");
+    expect(pointOf(open, [repeatOf(1)])).not.toHaveProperty("late");
   });
 
   it("refuses a point without repeats", () => {

@@ -58,13 +58,28 @@ function medianGauges(repeats: readonly PointRepeat[]): Record<string, number> |
 }
 
 /** Fields that no repeat has are left out. */
-function openLoopValues(repeats: readonly PointRepeat[]): Pick<Point, "p50FromSendMs" | "p99FromSendMs" | "dropped"> {
+function openLoopValues(
+  repeats: readonly PointRepeat[],
+): Pick<Point, "p50FromSendMs" | "p99FromSendMs" | "dropped" | "late"> {
   const has = (field: keyof PointRepeat): boolean => repeats.some((repeat) => repeat[field] !== undefined);
+  const sum = (field: "dropped" | "late"): number => repeats.reduce((all, repeat) => all + (repeat[field] ?? 0), 0);
   return {
     ...(has("p50FromSendMs") ? { p50FromSendMs: median(repeats.map((repeat) => repeat.p50FromSendMs)) } : {}),
     ...(has("p99FromSendMs") ? { p99FromSendMs: median(repeats.map((repeat) => repeat.p99FromSendMs)) } : {}),
-    ...(has("dropped") ? { dropped: repeats.reduce((sum, repeat) => sum + (repeat.dropped ?? 0), 0) } : {}),
+    ...(has("dropped") ? { dropped: sum("dropped") } : {}),
+    ...(has("late") ? { late: sum("late") } : {}),
   };
+}
+
+/** What tells against a point: with any of these it wins no comparison. Dropped sends are in no percentile. */
+export type PointFlaw = "client-bound" | "errors" | "sends dropped";
+
+export function flawsOf(point: Pick<Point, "clientBound" | "errors" | "dropped">): PointFlaw[] {
+  return [
+    ...(point.clientBound ? (["client-bound"] as const) : []),
+    ...(errorCount(point) > 0 ? (["errors"] as const) : []),
+    ...((point.dropped ?? 0) > 0 ? (["sends dropped"] as const) : []),
+  ];
 }
 
 export function errorCount(point: Pick<Point, "errors">): number {

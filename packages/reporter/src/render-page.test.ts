@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { closedPoint, fixedSummary } from "../test/fixed-summary.ts";
 import { CHROMIUM } from "../test/chromium.ts";
 import { realisticSummary } from "../test/realistic-summary.ts";
+import { pageData } from "./page-data.ts";
 import { renderPage } from "./render-page.ts";
 
 describe("renderPage", () => {
@@ -19,6 +20,18 @@ describe("renderPage", () => {
 
   it("is the same every time", () => {
     expect(renderPage(realisticSummary())).toBe(renderPage(realisticSummary()));
+  });
+
+  it("leaves points with errors, bound by the client or with dropped sends out of comparisons", () => {
+    const left = pageData(fixedSummary()).points.map(({ arm, bReq, concurrency, leftOut }) => [
+      `${arm} ${bReq} ${concurrency}`,
+      leftOut,
+    ]);
+    expect(left.filter(([, why]) => why !== "")).toEqual([
+      ["engine 1 64", "client-bound"],
+      ["py 16 16", "with errors"],
+      ["engine 1 null", "sends dropped"],
+    ]);
   });
 
   it("lets no name of an arm out of its place", () => {

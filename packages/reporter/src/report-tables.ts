@@ -9,7 +9,7 @@ import {
   formatSpread,
 } from "./format.ts";
 import { left, right, table } from "./markdown.ts";
-import { CLIENT_BOUND_CPU_FRACTION, CLIENT_BOUND_SEND_LAG_MS, errorCount } from "./point.ts";
+import { CLIENT_BOUND_CPU_FRACTION, CLIENT_BOUND_SEND_LAG_MS, errorCount, flawsOf } from "./point.ts";
 import { range } from "./statistics.ts";
 import type { Budget, Point, PointRepeat, Summary } from "./summary.ts";
 
@@ -178,6 +178,7 @@ export function openLoop({ summary, arms, label }: ReportContext): string {
         left("p99 ms of each repeat"),
         right("p99 ms from send"),
         right("dropped"),
+        right("late"),
         right("errors"),
         left("note"),
       ],
@@ -194,22 +195,20 @@ export function openLoop({ summary, arms, label }: ReportContext): string {
           point.repeats.map((repeat) => formatOptional(repeat.p99Ms)).join(", "),
           spread(point, point.p99FromSendMs ?? null, (repeat) => repeat.p99FromSendMs ?? null),
           point.dropped === undefined ? "–" : formatCount(point.dropped),
+          point.late === undefined ? "–" : formatCount(point.late),
           formatCount(errorCount(point)),
           note(point),
         ]),
     ),
     "Poisson arrivals at a share of the arm's own closed-loop peak, whatever the server does. p50 and p99 count from the " +
       "intended send time, so that a server that stalls is charged for the requests that had to wait; *from send* counts from " +
-      "the actual one.",
+      "the actual one. A send that found too many requests outstanding was *dropped* and is in no percentile.",
   ].join("\n\n");
 }
 
 function note(point: Point): string {
-  return [
-    point.clientBound ? `client-bound ${CLIENT_BOUND_MARK}` : "",
-    errorCount(point) > 0 ? `errors ${ERRORS_MARK}` : "",
-  ]
-    .filter((part) => part !== "")
+  return flawsOf(point)
+    .map((flaw) => (flaw === "sends dropped" ? flaw : `${flaw} ${flaw === "errors" ? ERRORS_MARK : CLIENT_BOUND_MARK}`))
     .join(", ");
 }
 

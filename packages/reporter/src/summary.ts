@@ -104,6 +104,8 @@ export interface Point {
   readonly p99FromSendMs?: number | null;
   /** Open loop: sends that were not made, summed over the repeats, because too many requests were outstanding. */
   readonly dropped?: number;
+  /** Open loop: sends made late, summed over the repeats. */
+  readonly late?: number;
   /** Errors by name of gRPC code, summed over the repeats. */
   readonly errors: Readonly<Record<string, number>>;
   /** CPU time of the arm's whole process tree; null if no example was answered or it could not be read. */
