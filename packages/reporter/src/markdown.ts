@@ -8,7 +8,7 @@ export interface Column {
 export const right = (title: string): Column => ({ title, align: "right" });
 export const left = (title: string): Column => ({ title, align: "left" });
 
-/** A GitHub table; cells may hold Markdown, but no line breaks, and `|` is escaped. */
+/** A GitHub table; cells may hold Markdown, but neither line breaks nor HTML, and `|` is escaped. */
 export function table(columns: readonly Column[], rows: readonly (readonly string[])[]): string {
   const line = (cells: readonly string[]): string => `| ${cells.map(escapeCell).join(" | ")} |`;
   return [
@@ -20,7 +20,19 @@ export function table(columns: readonly Column[], rows: readonly (readonly strin
 
 /** An item a line, whatever breaks an item has. */
 export function bulletList(items: readonly string[]): string {
-  return items.map((item) => `- ${item.replaceAll(/\s*\n\s*/g, " ")}`).join("\n");
+  return items.map((item) => `- ${oneLine(item)}`).join("\n");
+}
+
+/** Text that others wrote, as part of a line: without breaks, and what looks like HTML, which GitHub drops, as it stands. */
+export function oneLine(text: string): string {
+  return text
+    .trim()
+    .replaceAll(/\s*[\n\r]\s*/g, " ")
+    .replaceAll(/(\\*)<(?=[a-z/!?])/gi, (_, backslashes: string) => `${backslashes.repeat(2)}\\<`);
+}
+
+export function hasLineBreaks(text: string): boolean {
+  return /[\n\r]/.test(text.trim());
 }
 
 /** A fenced block whose fence is longer than any in `text`. */
@@ -31,5 +43,5 @@ export function codeBlock(text: string, language = ""): string {
 }
 
 function escapeCell(text: string): string {
-  return text.replaceAll("|", "\\|").replaceAll(/\s*\n\s*/g, " ");
+  return oneLine(text).replaceAll("|", "\\|");
 }

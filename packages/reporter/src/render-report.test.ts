@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { fixedSummary } from "../test/fixed-summary.ts";
 import { renderReport } from "./render-report.ts";
+import type { Point } from "./summary.ts";
 
 describe("renderReport", () => {
   it("renders a fixed summary", async () => {
@@ -31,6 +32,28 @@ describe("renderReport", () => {
     expect(report).toContain(
       "## Failures and warnings\n\n- the dense network was not measured: no room\n- two\n\n### engine-batch\n\n- did not",
     );
+  });
+
+  it("keeps a reason of several lines in one quote and as it stands below, and shows what looks like HTML", () => {
+    const reason = "ended with code 1:\nFile <stdin>\n\n# no heading";
+    const report = renderReport({
+      ...fixedSummary(),
+      warnings: ["no <device>"],
+      arms: [{ arm: "py", title: "Python", family: "python", status: "failed", reason }],
+    });
+    expect(report).toContain("\n\n> **py failed.** ended with code 1: File \\<stdin> # no heading\n\n");
+    expect(report).toContain(`- no \\<device>\n\n### py: failed\n\n\`\`\`text\n${reason}\n\`\`\`\n\n## Run`);
+  });
+
+  it("notes dropped sends, and does not without", () => {
+    const { points } = fixedSummary();
+    const open = points.find((point) => point.mode === "open") as Point;
+    const row = (dropped: number): string | undefined => {
+      const changed = [...points.filter((point) => point.mode === "closed"), { ...open, dropped }];
+      return /^\| 1 \| engine \| 50 % .*$/m.exec(renderReport({ ...fixedSummary(), points: changed }))?.[0];
+    };
+    expect(row(4)).toMatch(/\| 4 \| 8 \| 0 \| sends dropped \|$/);
+    expect(row(0)).toMatch(/\| 0 \| 8 \| 0 \| {2}\|$/);
   });
 
   it("says what an empty, interrupted run has", () => {

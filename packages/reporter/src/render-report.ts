@@ -1,7 +1,7 @@
 import { accelerator } from "./accelerator-table.ts";
 import { denseNetwork } from "./dense-network-table.ts";
 import { formatCount, formatOptional } from "./format.ts";
-import { bulletList, codeBlock, left, right, table } from "./markdown.ts";
+import { bulletList, codeBlock, hasLineBreaks, left, oneLine, right, table } from "./markdown.ts";
 import { noiseEvidence } from "./noise.ts";
 import { errorCount } from "./point.ts";
 import {
@@ -15,6 +15,8 @@ import {
   withinBudget,
 } from "./report-tables.ts";
 import type { Summary } from "./summary.ts";
+
+const NO_REASON = "No reason was recorded.";
 
 export interface ReportOptions {
   /** Names of chart files beside the report, without `.light.svg` / `.dark.svg`, and what they show; default none. */
@@ -76,7 +78,7 @@ function head({ summary }: ReportContext): string {
   }
   for (const arm of summary.arms ?? []) {
     if (arm.status === "ok") continue;
-    lines.push(`> **${arm.arm} ${arm.status}.** ${arm.reason ?? "No reason was recorded."}`);
+    lines.push(`> **${arm.arm} ${arm.status}.** ${oneLine(arm.reason ?? NO_REASON)}`);
   }
   lines.push(
     "Throughput is in examples/s. Values are medians of the repeats, with (smallest–largest) where there are several. " +
@@ -142,7 +144,11 @@ function failuresAndWarnings({ summary }: ReportContext): string {
   if (warnings.length > 0) parts.push(bulletList(warnings));
   for (const arm of summary.arms ?? []) {
     if (arm.status !== "ok") {
-      parts.push(`### ${arm.arm}: ${arm.status}`, arm.reason ?? "No reason was recorded.");
+      const { reason = NO_REASON } = arm;
+      parts.push(
+        `### ${arm.arm}: ${arm.status}`,
+        hasLineBreaks(reason) ? codeBlock(reason.trim(), "text") : oneLine(reason),
+      );
       if (arm.logTail !== undefined && arm.logTail.length > 0) {
         parts.push("Last lines of its log:", codeBlock(arm.logTail.join("\n"), "text"));
       }
