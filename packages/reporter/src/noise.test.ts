@@ -5,6 +5,22 @@ import { noiseEvidence } from "./noise.ts";
 const quiet = { cpuCount: 2, loadAverageBefore: 1, stealFraction: 0.02 };
 
 it.each([
+  ["0-1", "2", 1.5, 0],
+  ["0-1", "2", 1.51, 1],
+  // What they share counts once.
+  ["0,2", "2-2", 1, 0],
+  ["0,2", "2-2", 1.01, 1],
+  // Nothing of the kind, or nothing at all: all 64.
+  ["every", "", 32, 0],
+  [undefined, undefined, 32, 0],
+  [undefined, undefined, 32.01, 1],
+])("server on CPUs %s, client on %s, of 64, at a load of %d: %d sign", (serverCpus, clientCpus, load, signs) => {
+  const held = serverCpus === undefined ? {} : { serverCpus, clientCpus };
+  const environment = { cpuCount: 64, loadAverageBefore: load };
+  expect(noiseEvidence({ ...fixedSummary(), environment, settings: held, points: [] })).toHaveLength(signs);
+});
+
+it.each([
   [quiet, [100, 90, 110], []],
   [{}, [0, 0], []],
   [{ ...quiet, loadAverageBefore: 1.01 }, [100], ["the load average was 1.01 before the first step"]],
