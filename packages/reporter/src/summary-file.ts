@@ -1,5 +1,6 @@
-import { mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
+import { readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
+import { makeFolder } from "./make-folder.ts";
 import { renderFiles } from "./render-files.ts";
 import { ReporterError } from "./reporter-error.ts";
 import type { Summary } from "./summary.ts";
@@ -34,13 +35,23 @@ export function readSummary(place: string): Summary {
 export function writeReportFiles(summary: Summary, folder: string): string[] {
   return renderFiles(summary).map(({ path: relative, text }) => {
     const file = path.join(folder, ...relative.split("/"));
+    const partial = `${file}.partial`;
     try {
-      mkdirSync(path.dirname(file), { recursive: true });
-      writeFileSync(`${file}.partial`, text);
-      renameSync(`${file}.partial`, file);
+      makeFolder(path.dirname(file));
+      writeFileSync(partial, text);
+      renameSync(partial, file);
     } catch (cause) {
+      remove(partial);
       throw new ReporterError("file_failed", `cannot write ${file}: ${(cause as Error).message}`, [], { cause });
     }
     return file;
   });
+}
+
+function remove(file: string): void {
+  try {
+    rmSync(file, { force: true });
+  } catch {
+    // What could not be written is what to tell of.
+  }
 }
