@@ -1,9 +1,12 @@
 import { median } from "./statistics.ts";
 
+/** Fewer values on a side say too little of their spread: 2 and 2 lie apart by chance in every third pair of equal runs. */
+export const MIN_INTERVAL_VALUES = 3;
+
 export interface RatioInterval {
   /** median(b) / median(a). */
   readonly ratio: number;
-  /** Bounds of the confidence interval; null with fewer than 2 values on either side, which say nothing of spread. */
+  /** Bounds of the confidence interval; null with fewer than 3 values on either side. */
   readonly low: number | null;
   readonly high: number | null;
 }
@@ -21,7 +24,8 @@ export interface BootstrapOptions {
  * The ratio of two medians with its percentile bootstrap interval: both samples are drawn anew with replacement, apart
  * from each other. Null if a side has no values, or a median is 0.
  *
- * With 3 values a side there are few different medians, so that the interval is at most the range of the ratios.
+ * With 3 values a side there are few different medians, so that the interval is the range of the ratios: `chanceRate` says
+ * how often it leaves out 1 for runs that do not differ.
  */
 export function bootstrapRatio(
   a: readonly number[],
@@ -30,7 +34,7 @@ export function bootstrapRatio(
 ): RatioInterval | null {
   const ratio = ratioOfMedians(a, b);
   if (ratio === null) return null;
-  if (a.length < 2 || b.length < 2) return { ratio, low: null, high: null };
+  if (Math.min(a.length, b.length) < MIN_INTERVAL_VALUES) return { ratio, low: null, high: null };
   const random = mulberry32(seed);
   const draw = (values: readonly number[]): number[] =>
     values.map(() => values[Math.floor(random() * values.length)] as number);

@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -63,6 +63,20 @@ describe("dlrm-report render", () => {
     expect(command("render", place)).toBe(1);
     expect(err).toMatch(/^dlrm-report: cannot write .*throughput\.light\.svg: E/);
   });
+
+  it("leaves no part of a file that it cannot put in place", () => {
+    const place = save("results");
+    mkdirSync(path.join(place, "report.html"));
+    expect(command("render", place)).toBe(1);
+    expect(err).toMatch(/^dlrm-report: cannot write .*report\.html: E/);
+    expect(readdirSync(place).sort()).toEqual(["charts", "report.html", "summary.json"]);
+  });
+
+  // Node's own recursive mkdir never returns there.
+  it.skipIf(!existsSync("/proc/self"))("fails under a folder that takes none (needs /proc)", () => {
+    expect(command("render", save("results"), "--out", "/proc/dlrm/report")).toBe(1);
+    expect(err).toMatch(/^dlrm-report: cannot write \/proc\/dlrm\/report\/charts\/.*: (ENOENT|EACCES|EPERM)/);
+  });
 });
 
 describe("dlrm-report compare", () => {
@@ -78,6 +92,7 @@ describe("dlrm-report compare", () => {
   it.each([
     [["compare", "a"], "missing required argument 'B'"],
     [["compare", "a", "b", "--confidence", "95"], "Expected a number over 0 and under 1."],
+    [["compare", "a", "b", "--resamples", "99"], "Expected a whole number of at least 100."],
     [["compare", "a", "b", "--seed", "x"], "Expected a whole number of at least 0."],
     [["compare", "a", "b", "--format", "xml"], "Expected one of markdown, json."],
     [["compare", "a", "b", "--formt", "json"], "(Did you mean --format?)"],

@@ -6,6 +6,9 @@ import { renderComparison } from "./render-comparison.ts";
 import { ReporterError } from "./reporter-error.ts";
 import { readSummary, writeReportFiles } from "./summary-file.ts";
 
+/** Fewer draws have no tails to read an interval from. */
+const MIN_RESAMPLES = 100;
+
 export interface CommandContext {
   readonly args: readonly string[];
   readonly stdout: (text: string) => void;
@@ -30,7 +33,7 @@ export function runCommand({ args, stdout, stderr }: CommandContext): number {
     .argument("<B>", "the run that is compared with it")
     .option("--format <name>", "markdown or json", oneOf("markdown", "json"), "markdown")
     .option("--confidence <share>", "of the intervals, over 0 and under 1", share, 0.95)
-    .option("--resamples <count>", "draws of the bootstrap", wholeNumber(1), 2000)
+    .option("--resamples <count>", "draws of the bootstrap", wholeNumber(MIN_RESAMPLES), 2000)
     .option("--seed <number>", "of the bootstrap", wholeNumber(0), 1)
     .action((a: string, b: string, options: CompareOptions) => {
       const [from, to] = [readSummary(a), readSummary(b)];

@@ -1,10 +1,15 @@
-import type { RatioInterval } from "./bootstrap.ts";
-import { isDifferent, type RunComparison } from "./compare-runs.ts";
-import { formatNumber, formatOptional, formatPercent, formatRatio } from "./format.ts";
+import { MIN_INTERVAL_VALUES, type RatioInterval } from "./bootstrap.ts";
+import { chanceRate } from "./chance-rate.ts";
+import { isDifferent, type PointComparison, type RunComparison } from "./compare-runs.ts";
+import { formatNumber, formatOptional, formatRatio } from "./format.ts";
 import { left, right, table } from "./markdown.ts";
 import { noiseEvidence } from "./noise.ts";
+import { flawsOf } from "./point.ts";
 import { median } from "./statistics.ts";
 import type { Summary } from "./summary.ts";
+
+/** Open loops whose offered rates are further apart than this were not under the same load. */
+const MAX_RATE_DIFFERENCE = 0.05;
 
 export interface ComparisonNames {
   /** What the reader knows the runs by; default A and B. */
@@ -56,18 +61,22 @@ function budgets({ budgets: list }: RunComparison): string {
 
 function points({ points: list }: RunComparison, confidence: number): string {
   if (list.length === 0) return "## Points\n\nThe runs have no point in common.";
-  const rows = list.map(({ arm, bReq, load, a, b, examplesPerS, p99Ms, cpuMicros }) => [
-    String(bReq),
-    arm,
-    load,
-    formatNumber(a.examplesPerS),
-    formatNumber(b.examplesPerS),
-    interval(examplesPerS),
-    formatOptional(a.p99Ms),
-    formatOptional(b.p99Ms),
-    interval(p99Ms),
-    interval(cpuMicros),
-  ]);
+  const rows = list.map((point) => {
+    const { arm, bReq, a, b, examplesPerS, p99Ms, cpuMicros } = point;
+    return [
+      String(bReq),
+      arm,
+      loadText(point),
+      formatNumber(a.examplesPerS),
+      formatNumber(b.examplesPerS),
+      interval(examplesPerS),
+      formatOptional(a.p99Ms),
+      formatOptional(b.p99Ms),
+      interval(p99Ms),
+      interval(cpuMicros),
+      flawsText(point),
+    ];
+  });
   const columns = [
     right("B_req"),
     left("arm"),
@@ -79,18 +88,65 @@ function points({ points: list }: RunComparison, confidence: number): string {
     right("B p99 ms"),
     right("B ÷ A"),
     right("CPU B ÷ A"),
+    left("note"),
   ];
   const apart = list
+    .filter(hasSameRates)
     .map(({ examplesPerS }) => (examplesPerS === null ? null : Math.abs(Math.log(examplesPerS.ratio))))
     .filter((value) => value !== null);
   return [
     "## Points",
-    agreement(apart),
+    agreement(apart) + otherRates(list),
     table(columns, rows),
-    `B ÷ A are ratios of medians with a bootstrap confidence interval (${formatPercent(confidence)}) over the repeats; bold ` +
-      "where it leaves out 1×. The interval knows only what differs between repeats of one run: compare runs of one hour and " +
-      "machine, with as many repeats as you can.",
+    `B ÷ A are ratios of medians with a bootstrap confidence interval (${percent(confidence)}) over the repeats; bold ` +
+      `where it leaves out 1×. ${chances(list, confidence)}The interval knows only what differs between repeats of one run: ` +
+      "compare runs of one hour and machine, with as many repeats as you can.",
   ].join("\n\n");
+}
+
+/** What was offered is part of an open loop's load: a share of the peak is another rate where the peak is another. */
+function loadText({ load, a, b }: PointComparison): string {
+  if (a.offeredRps === null || b.offeredRps === null) return load;
+  return `${load}, requests/s: A ${formatNumber(a.offeredRps)}, B ${formatNumber(b.offeredRps)}`;
+}
+
+function hasSameRates({ a, b }: PointComparison): boolean {
+  if (a.offeredRps === null || b.offeredRps === null) return true;
+  return Math.abs(b.offeredRps / a.offeredRps - 1) <= MAX_RATE_DIFFERENCE;
+}
+
+function otherRates(list: readonly PointComparison[]): string {
+  const count = list.filter((point) => !hasSameRates(point)).length;
+  return count === 0
+    ? ""
+    : ` Left out of that: ${count} of the open loop, whose offered rates differ by more than ${percent(MAX_RATE_DIFFERENCE)}.`;
+}
+
+function flawsText({ a, b }: PointComparison): string {
+  const side = (name: string, flaws: readonly string[]): string =>
+    flaws.length === 0 ? "" : `${name}: ${flaws.join(", ")}`;
+  return [side("A", flawsOf(a)), side("B", flawsOf(b))].filter((text) => text !== "").join("; ");
+}
+
+/** How many bold ratios chance alone makes, with the numbers of repeats that the runs have. */
+function chances(list: readonly PointComparison[], confidence: number): string {
+  const counts = new Map(list.map(({ a, b }) => [`${a.repeats.length} and ${b.repeats.length}`, { a, b }]));
+  return [...counts]
+    .map(([name, { a, b }]) => {
+      if (Math.min(a.repeats.length, b.repeats.length) < MIN_INTERVAL_VALUES) {
+        return `${name} repeats are too few for an interval. `;
+      }
+      const rate = chanceRate(a.repeats.length, b.repeats.length, confidence);
+      return rate === null
+        ? `How often that is chance with ${name} repeats depends on how they spread. `
+        : `With ${name} repeats, ${percent(rate, 3)} of the ratios of runs that do not differ are bold by chance. `;
+    })
+    .join("");
+}
+
+/** As it is, not in whole percents: 99.5 % must not be 100 %. */
+function percent(share: number, digits = 12): string {
+  return `${Number((share * 100).toPrecision(digits))} %`;
 }
 
 /** How far apart the runs are as a whole: 10 % is what two runs of one command should stay within. */
