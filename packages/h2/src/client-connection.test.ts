@@ -183,6 +183,50 @@ test("a server that resets many streams is a server that is busy", () => {
   expect(peer.connection.hasRoom).toBe(true);
 });
 
+const trailers = encodeHeaderBlock([["grpc-status", "0"]]);
+
+test("answers that come after their calls were given up cost the server nothing, as long as there are such calls", () => {
+  const peer = connect({}, { controlFrameBurst: 10 });
+  const answer = (streamId: number): Buffer[] => [
+    headers(streamId, 0, ok),
+    data(streamId, 0, Buffer.from("late")),
+    headers(streamId, END_STREAM, trailers),
+  ];
+  for (let index = 0; index < 1000; index++) {
+    open(peer).stream.reset();
+    // It may have given the call up too.
+    peer.send(...answer(2 * index + 1), reset(2 * index + 1, ErrorCode.CANCEL));
+  }
+  expect(peer.goaway).toBeUndefined();
+  // Its SETTINGS and its acknowledgement of ours were two of the ten.
+  for (let index = 0; index < 8; index++) peer.send(headers(1999, 0, ok));
+  expect(peer.goaway).toBeUndefined();
+  peer.send(headers(1999, 0, ok));
+  expect(peer.goaway).toMatchObject({
+    errorCode: ErrorCode.ENHANCE_YOUR_CALM,
+    message: expect.stringContaining("HEADERS frames on closed streams"),
+  });
+});
+
+test.each([
+  ["whose request had ended by then", true],
+  ["whose request had not ended", false],
+])("a server may say once for each call %s that it needs no more of it", (_, endStream) => {
+  const peer = connect({}, { controlFrameBurst: 10 });
+  for (let index = 0; index < 1000; index++) {
+    open(peer, undefined, endStream);
+    peer.send(headers(2 * index + 1, END_STREAM, ok), reset(2 * index + 1, ErrorCode.NO_ERROR));
+  }
+  expect([peer.goaway, peer.connection.openStreams]).toEqual([undefined, 0]);
+  for (let index = 0; index < 8; index++) peer.send(reset(1999, ErrorCode.NO_ERROR));
+  expect(peer.goaway).toBeUndefined();
+  peer.send(reset(1999, ErrorCode.NO_ERROR));
+  expect(peer.goaway).toMatchObject({
+    errorCode: ErrorCode.ENHANCE_YOUR_CALM,
+    message: expect.stringContaining("RST_STREAM frames"),
+  });
+});
+
 test("any Duplex carries a connection, also one that keeps the very buffers that it is given", async () => {
   // Written in one turn, handed on in a later one: whoever reuses a buffer by then has spoiled it.
   const [near, far] = duplexPair();

@@ -174,7 +174,7 @@ export class Http2ClientConnection extends Http2Connection {
   override onHeaderBlock(streamId: number, block: HeaderBlock | undefined, endStream: boolean): void {
     const stream = this.streams.of(streamId, "HEADERS");
     if (stream === undefined) {
-      if (this.streams.wasResetByUs(streamId)) this.budget.takeControl("HEADERS frames on closed streams");
+      if (this.streams.wasResetByUs(streamId)) this.budget.takeLateHeaders();
       else this.streams.closedStreamError(streamId, "HEADERS");
       return;
     }

@@ -61,7 +61,7 @@ export class FrameDispatcher implements FrameSink {
         budget.takeWindowUpdate();
         return wholeOf(4, length, type);
       case FrameType.RST_STREAM:
-        budget.takeControl("RST_STREAM frames");
+        budget.takeRstStream();
         return wholeOf(4, length, type);
       case FrameType.PING:
         budget.takePing();

@@ -222,6 +222,19 @@ test("a client may ask for a sign of life as often as it is sent data, and littl
   expect(peer.goaway).toMatchObject({ errorCode: calm, message: expect.stringContaining("PING frames") });
 });
 
+test("a client may give each of its calls up just as it is answered, and send its trailers before it knows", () => {
+  const peer = serve(
+    (stream) => {
+      stream.respond(ok, Buffer.alloc(20));
+      return silent;
+    },
+    { controlFrameBurst: 10 },
+  );
+  for (let index = 0; index < 1000; index++)
+    peer.send(headers(id(index), 0), headers(id(index), END_STREAM), reset(id(index), ErrorCode.CANCEL));
+  expect(peer.goaway).toBeUndefined();
+});
+
 test("a client that grants an octet at a time is sent away", () => {
   const peer = serve(() => ({ body: "whole", onBody: (stream) => stream.respond(ok, Buffer.alloc(10_000)) }), {
     controlFrameBurst: 100,

@@ -27,9 +27,10 @@ export interface ConnectionLimits {
    */
   readonly maxQueuedBytes: number;
   /**
-   * Frames that cost us work and bring nothing (PING, SETTINGS, PRIORITY, RST_STREAM, empty DATA, unknown frames, frames on
-   * closed streams, WINDOW_UPDATE and PING for no data): so many at once, and a tenth of it again each second; beyond it GOAWAY with
-   * ENHANCE_YOUR_CALM. Defaults to 10,000.
+   * Frames that cost us work and bring nothing (SETTINGS, PRIORITY, empty DATA, unknown frames, frames on closed streams,
+   * WINDOW_UPDATE and PING for no data, more RST_STREAM than streams): so many at once, and a tenth of it again each second;
+   * beyond it GOAWAY with ENHANCE_YOUR_CALM. What the peer has sent before it knew that we reset a stream is free. Defaults to
+   * 10,000.
    */
   readonly controlFrameBurst: number;
   /**

@@ -6,6 +6,9 @@ import { TokenBucket } from "./token-bucket.ts";
 /** DATA that is cut shorter than this by the peer's window earns it no WINDOW_UPDATE free of charge. */
 const WORTHWHILE_DATA_BYTES = 256;
 
+/** The headers and the trailers of an answer that was on its way when its stream was reset. */
+const LATE_HEADERS = 2;
+
 /** How much a peer may still do that makes work for us and brings nothing. */
 export class PeerBudget {
   private readonly limits: ConnectionLimits;
@@ -15,6 +18,10 @@ export class PeerBudget {
   private earnedWindowUpdates = 0;
   /** Likewise PING frames: gRPC's clients measure with them how fast the data comes. */
   private earnedPings = 0;
+  /** RST_STREAM frames: one for each stream that was opened, also if it was answered just then. */
+  private earnedStreamResets = 0;
+  /** HEADERS frames on streams that we have reset: the peer may have sent them before it knew. */
+  private earnedLateHeaders = 0;
 
   constructor(limits: ConnectionLimits, nowMs: () => number) {
     this.limits = limits;
@@ -39,6 +46,27 @@ export class PeerBudget {
   takePing(): void {
     if (this.earnedPings > 0) this.earnedPings -= 1;
     else this.takeControl("PING frames");
+  }
+
+  takeRstStream(): void {
+    if (this.earnedStreamResets > 0) this.earnedStreamResets -= 1;
+    else this.takeControl("RST_STREAM frames");
+  }
+
+  /** On a stream that we have reset. */
+  takeLateHeaders(): void {
+    if (this.earnedLateHeaders > 0) this.earnedLateHeaders -= 1;
+    else this.takeControl("HEADERS frames on closed streams");
+  }
+
+  /** A stream was opened. */
+  earnStreamReset(): void {
+    this.earnedStreamResets += 1;
+  }
+
+  /** We have reset a stream. */
+  earnLateHeaders(): void {
+    this.earnedLateHeaders += LATE_HEADERS;
   }
 
   /** The peer was sent so much data; `isAll` when it was all that there was. */

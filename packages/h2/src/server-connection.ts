@@ -120,7 +120,7 @@ export class Http2ServerConnection extends Http2Connection {
     if ((streamId & 1) === 0)
       throw connectionError(ErrorCode.PROTOCOL_ERROR, `a client opened stream ${streamId}, which is even`);
     if (streamId <= this.lastStreamId) {
-      if (this.streams.wasResetByUs(streamId)) return this.budget.takeControl("HEADERS frames on closed streams");
+      if (this.streams.wasResetByUs(streamId)) return this.budget.takeLateHeaders();
       throw connectionError(ErrorCode.STREAM_CLOSED, `HEADERS on stream ${streamId}, which is closed`);
     }
     this.lastStreamId = streamId;

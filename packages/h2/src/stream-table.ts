@@ -40,6 +40,7 @@ export class StreamTable {
 
   add(stream: Http2Stream): void {
     this.streams.add(stream);
+    this.budget.earnStreamReset();
   }
 
   forget(stream: Http2Stream): void {
@@ -109,6 +110,7 @@ export class StreamTable {
   /** Tells the peer that a stream is over, and remembers it. */
   reset(streamId: number, errorCode: number): void {
     this.resets.add(streamId);
+    this.budget.earnLateHeaders();
     this.output.resetStream(streamId, errorCode);
   }
 
