@@ -423,6 +423,60 @@ test("a body that is lent is whole each time, and its memory is used again", () 
   expect(peer.connection.bufferedBytes).toBe(0);
 });
 
+test.each<[string, (peer: MemoryPeer<Http2ServerConnection>) => void]>([
+  ["reset", (peer) => peer.send(reset(3, ErrorCode.CANCEL))],
+  ["too large", (peer) => peer.send(data(3, 0, Buffer.alloc(16_000)), data(3, 0, Buffer.alloc(16_000)))],
+  ["lost with its connection", (peer) => peer.connection.destroy()],
+  ["taken by a handler that throws", (peer) => peer.send(data(3, END_STREAM, Buffer.from("throw")))],
+])("the memory of a body that is lent is used again after one that was %s", (_, end) => {
+  const seen: ArrayBufferLike[] = [];
+  const handler: StreamHandler = {
+    body: "whole",
+    borrowsBody: true,
+    maxBodyBytes: 60_000,
+    expectedBytes: () => 60_000,
+    onBody(_stream, body) {
+      if (body.subarray(-5).toString() === "throw") throw new Error("as asked");
+      seen.push(body.buffer);
+    },
+    onBodyTooLarge: () => {},
+  };
+  const half = Buffer.alloc(16_000);
+  const first = serve(() => handler);
+  first.send(headers(1, 0), data(1, 0, half), data(1, END_STREAM, half));
+  first.send(headers(3, 0), data(3, 0, half), data(3, 0, half));
+  expect(first.connection.bufferedBytes).toBe(65_536);
+  end(first);
+  expect(first.connection.bufferedBytes).toBe(0);
+  const second = serve(() => handler);
+  second.send(headers(1, 0), data(1, 0, half), data(1, END_STREAM, half));
+  expect(seen).toHaveLength(2);
+  expect(seen[1]).toBe(seen[0]);
+});
+
+test("a body that is lent is charged for all the memory that it takes", () => {
+  const handler: StreamHandler = { body: "whole", borrowsBody: true };
+  const peer = serve(() => handler, { maxBufferedBytes: 100_000 });
+  const declared = encodeHeaderBlock([...requestFields, ["content-length", "33000"]]);
+  peer.send(headers(1, 0, declared), data(1, 0, Buffer.alloc(10)));
+  expect(peer.connection.bufferedBytes).toBe(65_536);
+  peer.send(headers(3, 0, declared), data(3, 0, Buffer.alloc(10)));
+  expect(peer.resets(3)).toEqual([calm]);
+});
+
+test("a stream that its handler ends when it is asked for a length holds no memory", () => {
+  const handler: StreamHandler = {
+    body: "whole",
+    expectedBytes(stream) {
+      stream.respond(ok);
+      return 1000;
+    },
+  };
+  const peer = serve(() => handler);
+  peer.send(headers(1, 0), data(1, 0, Buffer.alloc(10)));
+  expect([peer.connection.openStreams, peer.connection.bufferedBytes]).toEqual([0, 0]);
+});
+
 test("answers that the client gives no window for take no more memory than a connection may", () => {
   const body = Buffer.alloc(50_000);
   let refused = 0;

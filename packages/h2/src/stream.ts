@@ -1,4 +1,4 @@
-import { allocateBody, releaseBody } from "./body-buffers.ts";
+import { allocateBody, bodyMemoryBytes, releaseBody } from "./body-buffers.ts";
 import type { HeaderBlock } from "./header-block.ts";
 import type { Http2Connection } from "./connection.ts";
 import { ErrorCode } from "./protocol.ts";
@@ -258,13 +258,18 @@ export class Http2Stream {
       const isOwn = this.bufferedBytes > 0;
       const end = bodyStart + this.receivedBytes;
       const borrows = handler.borrowsBody === true;
+      // It stays in use until the handler returns, or throws.
+      this.assembled = undefined;
       this.dropAssembled();
-      if (borrows && handler.onLentBody !== undefined) handler.onLentBody(this, assembled, bodyStart, end, trailers);
-      else {
-        const body = isOwn ? assembled.subarray(0, end) : this.handedOver(assembled, bodyStart, end);
-        handler.onBody?.(this, body, trailers);
+      try {
+        if (borrows && handler.onLentBody !== undefined) handler.onLentBody(this, assembled, bodyStart, end, trailers);
+        else {
+          const body = isOwn ? assembled.subarray(0, end) : this.handedOver(assembled, bodyStart, end);
+          handler.onBody?.(this, body, trailers);
+        }
+      } finally {
+        if (isOwn && borrows) releaseBody(assembled);
       }
-      if (isOwn && borrows) releaseBody(assembled);
     }
     if (this.localEnded) this.complete();
   }
@@ -312,6 +317,8 @@ export class Http2Stream {
     let target = this.assembled;
     if (target === undefined) {
       const expected = this.declaredBytes ?? this.handler.expectedBytes?.(this, chunk.subarray(start, end));
+      // The handler may have answered, or reset the stream.
+      if (this.closed) return;
       const bound = Math.min(expected ?? length * 2, this.handler.maxBodyBytes ?? Infinity);
       target = this.allocate(Math.max(bound, length));
     } else if (this.receivedBytes > target.length) {
@@ -324,12 +331,14 @@ export class Http2Stream {
 
   /** A larger buffer with what is assembled; undefined if the connection has no room for it, which costs the stream. */
   private allocate(bytes: number): Buffer | undefined {
-    if (!this.connection.addBuffered(bytes - this.bufferedBytes)) {
+    const borrows = this.handler.borrowsBody === true;
+    const memoryBytes = borrows ? bodyMemoryBytes(bytes) : bytes;
+    if (!this.connection.addBuffered(memoryBytes - this.bufferedBytes)) {
       this.connection.streams.fault(this, ErrorCode.ENHANCE_YOUR_CALM);
       return undefined;
     }
-    this.bufferedBytes = bytes;
-    if (this.handler.borrowsBody !== true) {
+    this.bufferedBytes = memoryBytes;
+    if (!borrows) {
       const larger = Buffer.allocUnsafeSlow(bytes);
       this.assembled?.copy(larger, 0);
       return larger;
@@ -350,9 +359,13 @@ export class Http2Stream {
   }
 
   private dropAssembled(): void {
+    const { assembled } = this;
     this.assembled = undefined;
-    if (this.bufferedBytes > 0) this.connection.addBuffered(-this.bufferedBytes);
+    // Else it is the read itself, if there is anything.
+    if (this.bufferedBytes === 0) return;
+    this.connection.addBuffered(-this.bufferedBytes);
     this.bufferedBytes = 0;
+    if (assembled !== undefined && this.handler.borrowsBody === true) releaseBody(assembled);
   }
 
   private releaseHeld(): void {
