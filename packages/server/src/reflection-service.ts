@@ -1,5 +1,5 @@
 import { create, type DescService } from "@bufbuild/protobuf";
-import { Code, ConnectError, type HandlerContext, type ServiceImpl } from "@connectrpc/connect";
+import { Code, type ServiceImpl } from "@connectrpc/connect";
 import {
   type ServerReflection,
   type ServerReflectionRequest,
@@ -12,6 +12,7 @@ import {
 import { DescriptorIndex } from "./descriptor-index.ts";
 import type { HealthState } from "./health-state.ts";
 import { quote } from "./server-error.ts";
+import { whileOpen } from "./while-open.ts";
 
 type Asked = ServerReflectionRequest["messageRequest"];
 type Answered = ServerReflectionResponse["messageResponse"];
@@ -36,7 +37,7 @@ export function createReflectionServices(services: readonly DescService[], state
   return {
     v1: {
       async *serverReflectionInfo(requests, context) {
-        for await (const request of whileOpen(requests, state, context)) {
+        for await (const request of whileOpen(requests, state, context.signal)) {
           const messageResponse = answer(request.messageRequest);
           const init: Init<ServerReflectionResponse> = {
             validHost: request.host,
@@ -49,7 +50,7 @@ export function createReflectionServices(services: readonly DescService[], state
     },
     v1alpha: {
       async *serverReflectionInfo(requests, context) {
-        for await (const request of whileOpen(requests, state, context)) {
+        for await (const request of whileOpen(requests, state, context.signal)) {
           // The two versions differ in their packages only.
           const messageResponse = answer(request.messageRequest as Asked) as never;
           const init: Init<ServerReflectionResponseV1Alpha> = {
@@ -62,24 +63,6 @@ export function createReflectionServices(services: readonly DescService[], state
       },
     },
   };
-}
-
-/** The requests, until the server closes: a client that only waits is no reason to stay. */
-async function* whileOpen<Request>(
-  requests: AsyncIterable<Request>,
-  state: HealthState,
-  { signal }: HandlerContext,
-): AsyncGenerator<Request> {
-  const closed = (async (): Promise<undefined> => {
-    while (state.phase !== "closed" && !signal.aborted) await state.changed(signal);
-  })();
-  const iterator = requests[Symbol.asyncIterator]();
-  for (;;) {
-    const next = await Promise.race([iterator.next(), closed]);
-    if (next === undefined) throw new ConnectError("the server is shutting down", Code.Unavailable);
-    if (next.done === true) return;
-    yield next.value;
-  }
 }
 
 function answerTo(asked: Asked, services: readonly DescService[], index: DescriptorIndex): Answered {
