@@ -71,6 +71,8 @@ export class RingModel implements ScoringModel {
   /** For each slot this thread's items in its present batch. */
   readonly #inRing: readonly RingItem[][];
   #waiting: RingItem[] = [];
+  /** What every request is told since nothing is published any more. */
+  #endedBy: ServerError | undefined = undefined;
   readonly #deadlines = new TimerWheel<RingItem>({ onExpired: (item) => this.#expire(item) });
 
   constructor({ info, store, cells, outOfVocabulary, stages }: RingModelParts) {
@@ -110,6 +112,11 @@ export class RingModel implements ScoringModel {
   score(request: ScoringRequest, sink: ScoreSink): void {
     const { batch } = request;
     const { deadlineMs = Infinity } = sink;
+    // The port would take it all the same, and tell nothing of it ever.
+    if (this.#endedBy !== undefined) {
+      sink.failed(this.#endedBy);
+      return;
+    }
     if (sink.aborted) {
       this.#count(RING_CELL.cancelledWaiting, 1);
       sink.failed(cancelled(sink));
@@ -294,6 +301,11 @@ export class RingModel implements ScoringModel {
 
   /** Nothing will be published any more. */
   #ended(error: BatcherError | undefined): void {
+    const why =
+      error === undefined
+        ? new ServerError("unavailable", "the server is draining: try another one")
+        : fromRingError(error);
+    this.#endedBy ??= why;
     const items = [...this.#waiting, ...this.#inRing.flat()];
     this.#waiting = [];
     for (const list of this.#inRing) list.length = 0;
@@ -303,10 +315,6 @@ export class RingModel implements ScoringModel {
     for (const item of items) {
       if (item.state === "settled") continue;
       this.#settle(item);
-      const why =
-        error === undefined
-          ? new ServerError("unavailable", "the server is draining: try another one")
-          : fromRingError(error);
       item.sink.failed(why);
     }
   }

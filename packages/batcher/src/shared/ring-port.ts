@@ -122,6 +122,7 @@ export class RingPort<Schema extends RingSchema> {
    * Takes `size` rows, from 1 to `maxBatchSize`, of the open batch. Returns their place, or `FULL`, -1. What was reserved
    * must be committed before this thread waits for anything: the batch waits for it. With `deadlineMs`, milliseconds from
    * now, a batch that waits for more items goes so early that its run can be over by then; the item does not expire.
+   * After `onEnded` or `leave` nothing will come of a place, nor of `awaitRoom`: do not ask for one.
    */
   reserve(size: number, deadlineMs: number = Infinity): number {
     if (this.#left) {

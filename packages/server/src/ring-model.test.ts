@@ -1,0 +1,97 @@
+import { closeRing } from "@dlrm/batcher/shared";
+import type { EmbeddingStore } from "@dlrm/embedding";
+import type { ModelSpec } from "@dlrm/model";
+import { expect, test } from "vitest";
+import { allocateFrontendCells, frontendCells } from "./frontend-cells.ts";
+import { RingModel } from "./ring-model.ts";
+import type { ScoreSink } from "./score-sink.ts";
+import { createScoringRing, RunningBatches } from "./scoring-ring.ts";
+
+const spec: ModelSpec = {
+  name: "m",
+  embeddingDim: 1,
+  denseFeatures: 1,
+  features: [{ name: "a", vocabularySize: 2, hotSize: 1, pooling: "sum" }],
+  denseNetwork: { bottomMlp: [1], crossLayers: 0, crossProjection: 1, topMlp: [1] },
+};
+const request = { batch: 1, dense: new Float32Array(1), ids: new Int32Array(1) };
+const store = {
+  plan: () => ({ gather: () => {}, findOutOfVocabulary: () => undefined }),
+} as unknown as EmbeddingStore;
+
+/** A frontend's end of a ring whose batches nobody runs. */
+function rig(): { readonly model: RingModel; readonly close: () => void } {
+  const ring = createScoringRing({
+    denseFeatures: 1,
+    pooledWidth: 1,
+    maxBatchSize: 2,
+    largestBucket: 2,
+    itemsAlone: false,
+    maxInFlightBatches: 1,
+  });
+  const cells = frontendCells(allocateFrontendCells()).ring;
+  const model = new RingModel({
+    info: {
+      name: "m",
+      version: "1",
+      spec,
+      limits: {
+        maxMessageBytes: 1000,
+        maxExamplesPerRequest: 2,
+        maxBatchSize: 2,
+        maxEnqueuedExamples: 100,
+        maxEnqueuedBytes: 1000,
+      },
+      buckets: [2],
+      ring,
+      running: new RunningBatches(ring.slots).buffer,
+      frontends: [cells],
+    },
+    store,
+    cells,
+    outOfVocabulary: new Float64Array(2),
+    stages: undefined,
+  });
+  return { model, close: () => closeRing(ring) };
+}
+
+/** Hears what becomes of a request without a deadline: nothing but the model ends its wait. */
+function sinkOf(tell: (outcome: string) => void): ScoreSink {
+  return {
+    aborted: false,
+    reason: undefined,
+    deadlineMs: undefined,
+    addEventListener: () => {},
+    removeEventListener: () => {},
+    scored: () => tell("scored"),
+    failed: (error) => tell(String(error)),
+  };
+}
+
+const DRAINING = "ServerError: the server is draining: try another one";
+
+test("a request that comes after the end of the ring is refused at once, as those that are in", async () => {
+  const { model, close } = rig();
+  const first = new Promise<string>((resolve) => {
+    model.score(request, sinkOf(resolve));
+  });
+  close();
+  expect(await first).toBe(DRAINING);
+  const told: string[] = [];
+  model.score(
+    request,
+    sinkOf((outcome) => told.push(outcome)),
+  );
+  expect(told).toEqual([DRAINING]);
+});
+
+test("a request that comes when the model has left the ring is refused at once", () => {
+  const { model } = rig();
+  model.close();
+  const told: string[] = [];
+  model.score(
+    request,
+    sinkOf((outcome) => told.push(outcome)),
+  );
+  expect(told).toEqual([DRAINING]);
+});
