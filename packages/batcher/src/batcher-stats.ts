@@ -1,3 +1,4 @@
+import type { BatcherErrorCode } from "./batcher-error.ts";
 import type { FlushReason } from "./flush-policy.ts";
 
 /** Bins of the queue-delay histogram: bin i counts delays below 2^i µs that are in no bin before it. */
@@ -9,8 +10,10 @@ export interface BatcherStats {
   readonly completedItems: number;
   /** Items of failed and timed-out batches. */
   readonly failedItems: number;
-  /** Items turned away on arrival, by error code. */
+  /** Items turned away on arrival, whatever for. */
   readonly refusedItems: number;
+  /** The same by error code: `overloaded` for want of room. Codes of none are not there. */
+  readonly refusedByCode: Readonly<Partial<Record<BatcherErrorCode, number>>>;
   /** Items that gave way to ones of higher priority. */
   readonly evictedItems: number;
   readonly cancelledBeforeRunItems: number;
@@ -42,6 +45,7 @@ export class Counters {
   completedItems = 0;
   failedItems = 0;
   refusedItems = 0;
+  readonly refusedByCode: Partial<Record<BatcherErrorCode, number>> = {};
   evictedItems = 0;
   cancelledBeforeRunItems = 0;
   cancelledInRunItems = 0;

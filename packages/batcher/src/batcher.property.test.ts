@@ -278,6 +278,7 @@ describe("whatever callers and callbacks do", () => {
           stats.expiredInRunItems +
           stats.closedItems;
         expect(gone).toBe(stats.submittedItems);
+        expect(Object.values(stats.refusedByCode).reduce((sum, count) => sum + count, 0)).toBe(stats.refusedItems);
         expect(stats.batchedSize).toBe(ran.reduce((sum, { size }) => sum + size, 0));
         expect(stats.paddedSize).toBe(ran.reduce((sum, { paddedSize }) => sum + paddedSize, 0));
         expect(Object.values(stats.batches).reduce((sum, count) => sum + count, 0)).toBe(ran.length);

@@ -217,7 +217,7 @@ describe("cancellation", () => {
   test("an item that was cancelled before it came is refused", async () => {
     const { batcher } = rig();
     expect(await outcome(batcher.submit(1, { signal: AbortSignal.abort() }))).toBe("cancelled");
-    expect(batcher.stats().refusedItems).toBe(1);
+    expect(batcher.stats()).toMatchObject({ refusedItems: 1, refusedByCode: { cancelled: 1 } });
   });
 
   test("a run whose last caller has left is told so, and its result is dropped", async () => {
@@ -365,6 +365,28 @@ describe("a full queue", () => {
     void batcher.submit(4);
     expect(await failure(batcher.submit(3))).toMatchObject({ limitName: "maxEnqueuedSize", limit: 6, current: 4 });
     expect(batcher.stats()).toMatchObject({ refusedItems: 1, queuedItems: 1, queuedSize: 4 });
+  });
+
+  test("counts what it refuses apart by why, in a copy", async () => {
+    const { batcher } = rig({ maxBatchSize: 1, maxEnqueuedItems: 1 });
+    const before = batcher.stats();
+    const outcomes = [outcome(batcher.submit(1)), outcome(batcher.submit(2)), outcome(batcher.submit(3))];
+    outcomes.push(outcome(batcher.submit(4, { deadlineMs: 0 })), outcome(batcher.submit(5, { priority: -1 })));
+    void batcher.drain();
+    outcomes.push(outcome(batcher.submit(6)));
+    expect(await Promise.all(outcomes.slice(1))).toEqual([
+      "overloaded",
+      "overloaded",
+      "deadline_exceeded",
+      "invalid_argument",
+      "draining",
+    ]);
+    expect(batcher.stats()).toMatchObject({
+      refusedItems: 5,
+      refusedByCode: { overloaded: 2, deadline_exceeded: 1, invalid_argument: 1, draining: 1 },
+    });
+    expect(before.refusedByCode).toEqual({});
+    batcher.close();
   });
 
   test("evicts the newest of the lowest priority for one of higher", async () => {

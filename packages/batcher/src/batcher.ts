@@ -127,7 +127,9 @@ export class Batcher<Item, Result> {
     if (!(taken instanceof BatcherError)) {
       return taken;
     }
+    const { refusedByCode } = this.#counters;
     this.#counters.refusedItems += 1;
+    refusedByCode[taken.code] = (refusedByCode[taken.code] ?? 0) + 1;
     failLater(onSettled, taken);
     this.#hooks.itemDropped(taken);
     return REFUSED;
@@ -214,10 +216,11 @@ export class Batcher<Item, Result> {
   /** Counts so far and the present state, as a copy. */
   stats(): BatcherStats {
     this.#absorbPlain();
-    const { batches, delayCounts, delaySumMs, ...counts } = this.#counters;
+    const { batches, refusedByCode, delayCounts, delaySumMs, ...counts } = this.#counters;
     const nowMs = this.#clock.now();
     return {
       ...counts,
+      refusedByCode: { ...refusedByCode },
       batches: { ...batches },
       queuedItems: this.#queue.items,
       queuedSize: this.#queue.size,

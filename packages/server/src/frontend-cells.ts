@@ -12,6 +12,7 @@ export const RING_CELL = {
   cancelledRunning: 4,
   expiredWaiting: 5,
   expiredRunning: 6,
+  /** For want of room. */
   refused: 7,
 } as const;
 

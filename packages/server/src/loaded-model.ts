@@ -1,12 +1,13 @@
 import { ConnectError } from "@connectrpc/connect";
 import type { Device } from "@dlrm/accelerator";
-import { Batcher, BatcherError, type BatcherStats } from "@dlrm/batcher";
+import { Batcher, BatcherError } from "@dlrm/batcher";
 import { EmbeddingError, type GatherPlan, type OutOfVocabularyId } from "@dlrm/embedding";
 import type { Bundle } from "@dlrm/model";
 import type { Logger } from "pino";
 import type { BatchSlot } from "./batch-slot.ts";
 import { outOfRange, type ScoringRequest } from "./input-collector.ts";
 import { bucketFor, isDeviceLost, type ModelHost } from "./model-host.ts";
+import type { BatchMetrics } from "./metrics-text.ts";
 import type { ServerLimits } from "./model-metadata.ts";
 import { type InputPlan, type ModelPlan, planModel } from "./model-plan.ts";
 import { ScoringItem, type ScoringItemOwner } from "./scoring-item.ts";
@@ -227,8 +228,16 @@ export class LoadedModel implements ScoringModel, ScoringItemOwner {
     this.#slots.release(item.slot);
   }
 
-  batcherStats(): BatcherStats {
-    return this.#batcher.stats();
+  batchMetrics(): BatchMetrics {
+    const stats = this.#batcher.stats();
+    const { overloaded = 0, cancelled = 0, deadline_exceeded: expired = 0 } = stats.refusedByCode;
+    return {
+      ...stats,
+      overloadedItems: overloaded,
+      // Those for which it was too late when they came were dropped before they were run, too.
+      cancelledBeforeRunItems: stats.cancelledBeforeRunItems + cancelled,
+      expiredBeforeRunItems: stats.expiredBeforeRunItems + expired,
+    };
   }
 
   /** Takes nothing new; resolves when what was taken has been scored. */

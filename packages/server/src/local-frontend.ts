@@ -53,7 +53,7 @@ export class LocalFrontend implements ServerSide {
       // Its thread is the server's own.
       eventLoopDelays: new Map<string, never>(),
       outOfVocabulary: model?.outOfVocabulary ?? new Map<string, number>(),
-      batcher: model?.batcherStats(),
+      batcher: model?.batchMetrics(),
     };
   }
 

@@ -16,10 +16,12 @@ export type BatchMetrics = Pick<
   | "cancelledInRunItems"
   | "expiredBeforeRunItems"
   | "expiredInRunItems"
-  | "refusedItems"
   | "queuedItems"
   | "queuedSize"
->;
+> & {
+  /** Turned away for want of room. */
+  readonly overloadedItems: number;
+};
 
 /** What the server knows of itself at one moment. */
 export interface ServerSnapshot {
@@ -92,7 +94,7 @@ export function metricsText(snapshot: ServerSnapshot): string {
         ['{why="cancelled",when="running"}', batcher.cancelledInRunItems],
         ['{why="deadline",when="waiting"}', batcher.expiredBeforeRunItems],
         ['{why="deadline",when="running"}', batcher.expiredInRunItems],
-        ['{why="overload",when="waiting"}', batcher.refusedItems],
+        ['{why="overload",when="waiting"}', batcher.overloadedItems],
       ],
     );
     metric("dlrm_queued_requests", "gauge", "Requests that wait for a batch.", one(batcher.queuedItems));

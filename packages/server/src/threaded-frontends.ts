@@ -77,7 +77,7 @@ export class ThreadedFrontends implements ServerSide {
         cancelledInRunItems: of("cancelledRunning"),
         expiredBeforeRunItems: of("expiredWaiting"),
         expiredInRunItems: of("expiredRunning"),
-        refusedItems: of("refused"),
+        overloadedItems: of("refused"),
         queuedItems: of("waitingRequests"),
         queuedSize: Math.max(0, of("unanswered") - device.running.examples),
       },

@@ -71,6 +71,35 @@ test.each([1, 2])("a limit of bytes is as one of examples, with %i frontends", a
   expect((await waiting).grpcStatus).toBe(0);
 });
 
+test.each([1, 2])(
+  "dropped for overload is who found no room, and nobody else, with %i frontends",
+  async (frontends) => {
+    const device = new HeldDevice();
+    await using server = await startTestServer(bundle, {
+      frontends,
+      adminPort: 0,
+      device: device.open,
+      maxBatchSize: 2,
+      maxExamplesPerRequest: 2,
+      maxEnqueuedExamples: 2,
+    });
+    await using client = new RawHttp2Client(server.port);
+    using _release = device;
+    const begun = device.hold();
+    const running = client.call(frame(messageOf(1, 2)));
+    await begun;
+    const late = await client.call(frame(messageOf(2, 1)), { "grpc-timeout": "0n" });
+    expect(late.grpcStatus).toBe(Code.DeadlineExceeded);
+    const waiting = client.call(frame(messageOf(3, 2)));
+    expect((await client.call(frame(messageOf(4, 1)))).grpcStatus).toBe(Code.ResourceExhausted);
+    const text = await (await fetch(`http://127.0.0.1:${server.adminPort}/metrics`)).text();
+    expect(text).toContain('\ndlrm_dropped_requests_total{why="overload",when="waiting"} 1\n');
+    device.release();
+    expect((await running).grpcStatus).toBe(0);
+    expect((await waiting).grpcStatus).toBe(0);
+  },
+);
+
 test("a request whose deadline passes while it waits is DEADLINE_EXCEEDED at once, and never run", async () => {
   const device = new HeldDevice();
   await using server = await startTestServer(bundle, { device: device.open, maxBatchSize: 8 });
