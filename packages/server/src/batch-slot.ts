@@ -15,7 +15,8 @@ export interface BatchSlotLayout {
  * reads and writes them in place. A request can be placed as soon as its row is known; rows are independent of each other.
  *
  * Batches of one slot run in the order of their rows, so that the padding of a batch, which lies in rows of later ones, is
- * overwritten before anyone reads it.
+ * overwritten before anyone reads it. Where the device works on several at one time they may end in any order: then a batch
+ * whose padding would reach rows of others runs in a slot of its own.
  */
 export class BatchSlot {
   /** Rows that were given out, from the first on. */

@@ -52,6 +52,8 @@ export class LoadedModel implements ScoringModel, ScoringItemOwner {
   /** Requests refused for an id that is no row of its table, by input. */
   readonly outOfVocabulary: Map<string, number> = new Map<string, number>();
   readonly #maxBatchSize: number;
+  /** Whether the device may work on several batches at one time, and end with them in any order. */
+  readonly #runsOverlap: boolean;
   readonly #onDeviceLost: (error: Error) => void;
   /** Examples that were placed and wait for their batch. */
   #waitingExamples = 0;
@@ -82,6 +84,7 @@ export class LoadedModel implements ScoringModel, ScoringItemOwner {
     const largestBucket = buckets.at(-1) as number;
     this.#maxBatchSize = limits.maxBatchSize;
     const maxInFlightBatches = options.maxInFlightBatches ?? device.maxInFlight;
+    this.#runsOverlap = Math.min(maxInFlightBatches, device.maxInFlight) > 1;
     const { maxExamples } = this.#waitingLimit;
     this.#slots = new SlotPool({
       // Requests that run alone would wander through all of a large slot, and out of the caches.
@@ -301,7 +304,7 @@ export class LoadedModel implements ScoringModel, ScoringItemOwner {
       inPlace &&= item.slot === slot && item.row === row;
       row += item.batch;
     }
-    if (inPlace) {
+    if (inPlace && !(this.#runsOverlap && this.#padsOthers(slot, row, rows))) {
       // What comes now begins a batch of its own.
       if (slot?.used === firstRow + rows) this.#slots.seal(slot);
       return undefined;
@@ -319,6 +322,11 @@ export class LoadedModel implements ScoringModel, ScoringItemOwner {
       throw error;
     }
     return own;
+  }
+
+  /** Whether the scores of a batch's padding, behind row `end`, would fall into rows of requests that run later. */
+  #padsOthers(slot: BatchSlot | undefined, end: number, rows: number): boolean {
+    return slot !== undefined && slot.used > end && bucketFor(this.buckets, rows) > rows;
   }
 
   readonly #answer = (
