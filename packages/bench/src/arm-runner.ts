@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import type { Arm } from "@dlrm/arm-contract";
 import { BenchError } from "./bench-error.ts";
 import type { Findings } from "./findings.ts";
@@ -19,7 +20,7 @@ export interface ArmRunnerOptions {
   readonly progress: Progress;
   readonly signal: AbortSignal;
   readonly drainMs: number;
-  readonly leaveServerCpus: (settings: BenchSettings) => void;
+  readonly leaveServerCpus: (settings: BenchSettings) => string | undefined;
 }
 
 /** What servers in Node, Python and Rust say when they cannot listen. */
@@ -28,7 +29,6 @@ const PORT_TAKEN = /EADDRINUSE|address already in use|only one usage of each soc
 /** Starts and stops the arms' servers: at most one runs at a time. */
 export class ArmRunner {
   readonly #with: ArmRunnerOptions;
-  readonly #starts: Map<string, number> = new Map();
   #running: { arm: Arm; started: RunningArm; sharedMemory: SharedMemoryWatch } | undefined;
   #leftServerCpus = false;
 
@@ -62,9 +62,8 @@ export class ArmRunner {
   }
 
   async #startOnce(arm: Arm, repeat: number): Promise<void> {
-    const { settings, machine, guard, signal, results, leaveServerCpus } = this.#with;
-    if (!this.#leftServerCpus) leaveServerCpus(settings);
-    this.#leftServerCpus = true;
+    const { settings, machine, guard, signal, results } = this.#with;
+    this.#leaveServerCpus();
     const options: StartOptions = { settings, machine, guard, logFile: this.#logFile(arm.name, repeat), signal };
     const sharedMemory = new SharedMemoryWatch();
     const started = await RunningArm.start(arm, options);
@@ -78,11 +77,23 @@ export class ArmRunner {
     }
   }
 
-  /** `server-r1.log`, and `server-r1-2.log` of the second start in the same repeat. */
+  #leaveServerCpus(): void {
+    if (this.#leftServerCpus) return;
+    this.#leftServerCpus = true;
+    const { settings, findings, progress, leaveServerCpus } = this.#with;
+    const problem = leaveServerCpus(settings);
+    if (problem === undefined) return;
+    const warning = `the bench itself may have run on the server's CPUs: ${problem}`;
+    findings.warnRun(warning);
+    progress.note(`  ${warning}`);
+  }
+
+  /** `server-r1.log`, and `server-r1-2.log` of the second start in the same repeat, be it of a run that is continued. */
   #logFile(arm: string, repeat: number): string {
-    const starts = (this.#starts.get(`${arm} ${repeat}`) ?? 0) + 1;
-    this.#starts.set(`${arm} ${repeat}`, starts);
-    return this.#with.results.path(arm, `server-r${repeat}${starts === 1 ? "" : `-${starts}`}.log`);
+    for (let start = 1; ; start++) {
+      const file = this.#with.results.path(arm, `server-r${repeat}${start === 1 ? "" : `-${start}`}.log`);
+      if (!existsSync(file)) return file;
+    }
   }
 
   /** Ends the server that runs, if one does. */

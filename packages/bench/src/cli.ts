@@ -5,7 +5,7 @@ import { prepareBundle } from "./bundle-step.ts";
 import { BenchError } from "./bench-error.ts";
 import { runCommand } from "./command.ts";
 import { measureDenseNetwork } from "./dense-network-process.ts";
-import { describeEnvironment } from "./environment.ts";
+import { describeEnvironment, describeMachine } from "./environment.ts";
 import { readMachine } from "./machine.ts";
 import { measure } from "./measure.ts";
 import { pinSelf } from "./pinning.ts";
@@ -43,6 +43,7 @@ process.exitCode = await runCommand({
     measureDenseNetwork,
     prepareBundle,
     openReference,
+    describeMachine,
     describeEnvironment,
     leaveServerCpus: ({ clientCpus }) => pinSelf(clientCpus, machine.taskset),
     drainMs: 15_000,

@@ -35,6 +35,7 @@ function command(...args: string[]): Promise<number> {
       measureDenseNetwork: neverCalled,
       prepareBundle: neverCalled,
       openReference: neverCalled,
+      describeMachine: neverCalled,
       describeEnvironment: neverCalled,
       leaveServerCpus: neverCalled,
       drainMs: 1,

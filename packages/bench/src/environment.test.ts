@@ -1,23 +1,7 @@
-import { mkdtempSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import path from "node:path";
 import { expect, it } from "vitest";
 import { cpuInstructionSets } from "./cpu-instruction-sets.ts";
 import { describeGatherKernel } from "./gather-kernel.ts";
-import { describeEnvironment, describePython, readCpuTicks, renderEnvironment, stealFraction } from "./environment.ts";
-
-it("reads the time of all CPUs and what was stolen", () => {
-  const file = path.join(mkdtempSync(path.join(tmpdir(), "bench-stat-")), "stat");
-  writeFileSync(file, "cpu  100 5 20 300 10 1 4 60 77 0\ncpu0 1 1 1 1 1 1 1 1 1 1\n");
-  expect(readCpuTicks(file)).toEqual({ all: 500, steal: 60 });
-  expect(readCpuTicks(`${file}-none`)).toBeUndefined();
-});
-
-it("gives the stolen share of the time between", () => {
-  expect(stealFraction({ all: 100, steal: 10 }, { all: 300, steal: 20 })).toBe(0.05);
-  expect(stealFraction({ all: 100, steal: 10 }, { all: 100, steal: 10 })).toBeUndefined();
-  expect(stealFraction(undefined, { all: 1, steal: 0 })).toBeUndefined();
-});
+import { describeEnvironment, describeMachine, describePython, renderEnvironment } from "./environment.ts";
 
 it("renders one value a line, with those of objects under their name", () => {
   expect(renderEnvironment({ node: "24.1.0", packages: { jax: "0.7.0", numpy: "2.0" }, cpuCount: 2 })).toBe(
@@ -33,6 +17,9 @@ it("describes this machine, with what the engine uses", async () => {
   expect(environment.gatherKernel).toEqual(expect.any(String));
   expect(environment.packages).toEqual({ "onnxruntime-node": expect.stringMatching(/^\d+\.\d+/) });
   expect(environment).not.toHaveProperty("python");
+  // Somebody may commit meanwhile.
+  const { gitCommit: _, ...machine } = await describeMachine();
+  expect(environment).toMatchObject(machine);
 });
 
 it("says nothing of a Python that isn't there", async () => {

@@ -7,32 +7,8 @@ import type { SummaryEnvironment } from "@dlrm/reporter";
 import { cpuInstructionSets } from "./cpu-instruction-sets.ts";
 import { describeGatherKernel } from "./gather-kernel.ts";
 
-/** Time of all CPUs in ticks, and the part of it that the hypervisor gave to others. */
-export interface CpuTicks {
-  readonly all: number;
-  readonly steal: number;
-}
-
-/** Undefined where there is no /proc/stat. */
-export function readCpuTicks(file = "/proc/stat"): CpuTicks | undefined {
-  try {
-    const line = /^cpu +(.*)$/m.exec(readFileSync(file, "latin1"))?.[1];
-    if (line === undefined) return undefined;
-    // user nice system idle iowait irq softirq steal; the guest times after them are in user and nice already.
-    const ticks = line.split(" ").slice(0, 8).map(Number);
-    return { all: ticks.reduce((sum, value) => sum + value, 0), steal: ticks[7] ?? 0 };
-  } catch {
-    return undefined;
-  }
-}
-
-export function stealFraction(before: CpuTicks | undefined, after: CpuTicks | undefined): number | undefined {
-  if (before === undefined || after === undefined || after.all <= before.all) return undefined;
-  return (after.steal - before.steal) / (after.all - before.all);
-}
-
-/** What does not change during a run. */
-async function describeMachine(): Promise<SummaryEnvironment> {
+/** What should not change during a run. */
+export async function describeMachine(): Promise<SummaryEnvironment> {
   const gitCommit = await ownCommit();
   const cpuModel = cpus()[0]?.model;
   const instructionSets = cpuInstructionSets();

@@ -21,6 +21,8 @@ export interface FindingsState {
   readonly points: readonly { readonly key: PointKey; readonly repeats: readonly PointRepeat[] }[];
   readonly parity: readonly ParityEntry[];
   readonly warnings: readonly { readonly arm: string; readonly warnings: readonly string[] }[];
+  /** Of the run as a whole. */
+  readonly runWarnings?: readonly string[];
   /** Absent until devices were compared. */
   readonly denseNetwork?: DenseNetworkOutcome;
 }
@@ -30,6 +32,7 @@ export class Findings {
   readonly #arms: readonly Arm[];
   readonly #outcomes: Map<string, Pick<ArmOutcome, "status" | "reason" | "logTail">> = new Map();
   readonly #warnings: Map<string, Set<string>> = new Map();
+  readonly #runWarnings: Set<string> = new Set();
   readonly #parity: Map<string, ParityEntry> = new Map();
   #denseNetwork: DenseNetworkOutcome = { rows: [], warnings: [] };
   readonly #points: Map<string, { key: PointKey; repeats: PointRepeat[] }> = new Map();
@@ -44,6 +47,7 @@ export class Findings {
       points: [...this.#points.values()],
       parity: [...this.#parity.values()],
       warnings: [...this.#warnings].map(([arm, warnings]) => ({ arm, warnings: [...warnings] })),
+      runWarnings: [...this.#runWarnings],
       // Devices that could not be compared are compared again, like an arm that failed.
       ...(this.#denseNetwork.rows.length === 0 ? {} : { denseNetwork: this.#denseNetwork }),
     };
@@ -54,6 +58,7 @@ export class Findings {
     // An arm that failed is tried again.
     for (const entry of state.parity) if (entry.ok) this.#parity.set(`${entry.arm} ${entry.bReq}`, entry);
     for (const { arm, warnings } of state.warnings) for (const warning of warnings) this.warn(arm, warning);
+    for (const warning of state.runWarnings ?? []) this.warnRun(warning);
     if (state.denseNetwork !== undefined) this.#denseNetwork = state.denseNetwork;
   }
 
@@ -83,6 +88,10 @@ export class Findings {
   warn(arm: string, warning: string): void {
     const warnings = this.#warnings.get(arm) ?? new Set();
     this.#warnings.set(arm, warnings.add(warning));
+  }
+
+  warnRun(warning: string): void {
+    this.#runWarnings.add(warning);
   }
 
   addParity(arm: string, bReq: number, outcome: ParityOutcome): void {
@@ -148,7 +157,8 @@ export class Findings {
     const order = (arm: string): number => this.#arms.findIndex(({ name }) => name === arm);
     const points = this.points();
     const parity = [...this.#parity.values()].sort((a, b) => order(a.arm) - order(b.arm) || a.bReq - b.bReq);
-    const { rows, warnings } = this.#denseNetwork;
+    const { rows } = this.#denseNetwork;
+    const warnings = [...this.#runWarnings, ...this.#denseNetwork.warnings];
     const families = new Map(this.#arms.map(({ name, family }) => [name, family]));
     return {
       schemaVersion: 1,

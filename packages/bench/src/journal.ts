@@ -1,7 +1,8 @@
 import { readFileSync } from "node:fs";
 import path from "node:path";
-import type { SummarySettings } from "@dlrm/reporter";
+import type { SummaryEnvironment, SummarySettings } from "@dlrm/reporter";
 import { BenchError, messageOf } from "./bench-error.ts";
+import type { CpuTicks } from "./cpu-ticks.ts";
 import type { FindingsState } from "./findings.ts";
 
 /** `run.json` of a run: what `--resume` continues from. Written anew after every point. */
@@ -11,6 +12,10 @@ export interface Journal {
   /** When the run was continued, if it was. */
   readonly resumedAt: readonly string[];
   readonly loadAverageBefore: number;
+  /** As it was when the run began. A journal of an earlier version has none. */
+  readonly machine?: SummaryEnvironment;
+  /** Of all sessions until now. */
+  readonly ticks?: CpuTicks;
   readonly settings: SummarySettings;
   readonly findings: FindingsState;
 }

@@ -1,8 +1,11 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { chmodSync, mkdtempSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
 import { readMachine } from "./machine.ts";
-import { checkPinning, pinned } from "./pinning.ts";
+import { checkPinning, pinned, pinSelf } from "./pinning.ts";
 import { processTree } from "./process-tree.ts";
 
 const machine = readMachine();
@@ -52,6 +55,21 @@ describe.skipIf(machine.taskset === undefined)("checkPinning (needs taskset)", (
     const exited = once(started, "exit");
     started.stdin?.end();
     await exited;
+  });
+});
+
+describe("pinSelf", () => {
+  it("does nothing without taskset", () => {
+    expect(pinSelf([0], undefined)).toBeUndefined();
+  });
+
+  it("says why taskset failed", () => {
+    const taskset = path.join(mkdtempSync(path.join(tmpdir(), "bench-taskset-")), "taskset");
+    writeFileSync(taskset, '#!/bin/sh\n[ "$2" = 0-1,3 ] && exit 0\necho "failed to set the affinity" >&2\nexit 1\n');
+    expect(pinSelf([0], taskset)).toMatch(/^spawnSync .* EACCES$/);
+    chmodSync(taskset, 0o755);
+    expect(pinSelf([0], taskset)).toBe(`${taskset}: exit code 1: failed to set the affinity`);
+    expect(pinSelf([0, 1, 3], taskset)).toBeUndefined();
   });
 });
 

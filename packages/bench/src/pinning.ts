@@ -35,10 +35,19 @@ export function checkPinning(pid: number, cpus: readonly number[]): PinningCheck
   return { processes: tree.length, threads, strays };
 }
 
-/** Moves every thread of this process to these CPUs, so that the bench itself takes nothing from the server. */
-export function pinSelf(cpus: readonly number[], taskset: string | undefined): void {
-  if (taskset === undefined) return;
-  spawnSync(taskset, ["-apc", formatCpuList(cpus), String(process.pid)], { stdio: "ignore" });
+/**
+ * Moves every thread of this process to these CPUs, so that the bench itself takes nothing from the server.
+ *
+ * @returns why it could not, if so.
+ */
+export function pinSelf(cpus: readonly number[], taskset: string | undefined): string | undefined {
+  if (taskset === undefined) return undefined;
+  const { status, error, stderr } = spawnSync(taskset, ["-apc", formatCpuList(cpus), String(process.pid)], {
+    stdio: ["ignore", "ignore", "pipe"],
+    encoding: "utf8",
+  });
+  if (status === 0) return undefined;
+  return error?.message ?? `${taskset}: exit code ${status}: ${stderr.trim()}`;
 }
 
 function allowedList(statusFile: string): string | undefined {

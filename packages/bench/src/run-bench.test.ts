@@ -1,5 +1,14 @@
 import { spawnSync } from "node:child_process";
-import { appendFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { create } from "@bufbuild/protobuf";
@@ -19,6 +28,8 @@ import { type BenchDependencies, type BenchOutcome, runBench } from "./run-bench
 import { resolveSettings } from "./settings.ts";
 
 const machine: Machine = { cpus: [0, 1], memoryBytes: 1e9, taskset: undefined };
+/** On that machine. */
+const NOT_PINNED = "nothing was pinned, since there is no taskset: server and load generator shared all CPUs";
 const FLAGS = { preset: "dcnv2-lite", max_vocab_size: "500", request_batch_sizes: "1,3", concurrencies: "2" };
 
 let workDir: string;
@@ -78,6 +89,7 @@ function run(
     measureDenseNetwork?: MeasureDenseNetwork;
     flags?: Record<string, string | boolean>;
     drainMs?: number;
+    dependencies?: Partial<BenchDependencies>;
   } = {},
 ): Promise<BenchOutcome> {
   const spec = presetSpec("dcnv2-lite", { maxVocabSize: 500 });
@@ -99,9 +111,11 @@ function run(
       },
       close: async () => undefined,
     }),
+    describeMachine: async () => ({ node: "24.0.0" }),
     describeEnvironment: async () => ({ node: "24.0.0" }),
     leaveServerCpus: () => undefined,
     drainMs: options.drainMs ?? 60_000,
+    ...options.dependencies,
   };
   const flags = {
     ...FLAGS,
@@ -372,11 +386,86 @@ describe("runBench", { timeout: 300_000 }, () => {
     ]);
     expect(summary.environment.startedAt).toBe(stopped.summary.environment.startedAt);
     expect(summary.environment["resumedAt"]).toHaveLength(1);
+    expect(stopped.summary.warnings).toEqual([NOT_PINNED]);
+    const [resumedAt] = summary.environment["resumedAt"] as [string];
+    const continued = `^the run was continued at ${resumedAt}, when the load average was [\\d.]+$`;
+    expect(summary.warnings).toEqual([NOT_PINNED, expect.stringMatching(new RegExp(continued))]);
+    expect(readFileSync(results("REPORT.md"), "utf8")).toContain(`- the run was continued at ${resumedAt}, `);
+    // What the server said in the first session stays beside what it said in the second.
+    for (const log of ["server-r1.log", "server-r1-2.log"]) {
+      expect(readFileSync(results("py", log), "utf8")).toBe("listening\n");
+    }
 
     const again = await run(arms, { measure, flags: { repeats: "2", resume: true } });
     expect(again.exitCode).toBe(0);
     expect(again.summary.points).toEqual(summary.points);
     expect(later).toHaveLength(5);
+    expect(again.summary.warnings).toHaveLength(3);
+  });
+
+  it("tells of the machine and the commit that it began on, and of what has changed since", async () => {
+    const before = { node: "24.0.0", gitCommit: "a1", cpuModel: "Xeon" };
+    const after = { node: "24.0.0", gitCommit: "b2", cpuModel: "Xeon" };
+    const stopping: Measure = async ({ signal }) => {
+      stop.abort(new Error("stopped by SIGINT"));
+      throw signal.reason;
+    };
+    const first = await run([fakeArm("engine")], {
+      measure: stopping,
+      dependencies: { describeMachine: async () => before, describeEnvironment: async () => after },
+    });
+    const changed = "gitCommit: it was a1, now b2";
+    expect(first.summary.environment).toMatchObject(before);
+    expect(first.summary.warnings).toEqual([NOT_PINNED, `changed while the run went on: ${changed}`]);
+
+    // As if the hypervisor had taken half of a long first session.
+    const journal = JSON.parse(readFileSync(results("run.json"), "utf8")) as Record<string, unknown>;
+    writeFileSync(results("run.json"), JSON.stringify({ ...journal, ticks: { all: 1e12, steal: 5e11 } }));
+    stop = new AbortController();
+    const elsewhere = { ...after, cpuModel: "EPYC" };
+    const found = async (): Promise<typeof elsewhere> => elsewhere;
+    const { summary } = await run([fakeArm("engine")], {
+      flags: { resume: true },
+      dependencies: { describeMachine: found, describeEnvironment: found },
+    });
+    expect(summary.environment).toMatchObject(before);
+    expect(summary.warnings).toEqual([
+      NOT_PINNED,
+      `changed while the run went on: ${changed}`,
+      expect.stringMatching(new RegExp(`^the run was continued at .*; ${changed}; cpuModel: it was Xeon, now EPYC$`)),
+    ]);
+    expect(shown).toContain(`; ${changed}; cpuModel: it was Xeon, now EPYC\n`);
+    if (existsSync("/proc/stat")) expect(summary.environment.stealFraction).toBe(0.5);
+  });
+
+  it("reports although the environment cannot be described", async () => {
+    const describeEnvironment = (): Promise<never> => Promise.reject(new Error("no space left"));
+    const { summary, exitCode } = await run([fakeArm("engine")], { dependencies: { describeEnvironment } });
+    expect(exitCode).toBe(0);
+    expect(summary.environment.node).toBe("24.0.0");
+    expect(summary.warnings).toEqual([NOT_PINNED, "the environment is not known in whole: no space left"]);
+  });
+
+  it("reports a run that was stopped before it was found out that there is no Python", async () => {
+    stop.abort(new Error("stopped by SIGINT"));
+    const arm: Arm = {
+      ...fakeArm("py", { family: "python" }),
+      command: () => {
+        throw new Error("no usable Python: need Python 3.11");
+      },
+    };
+    const { summary, exitCode } = await run([arm]);
+    expect(exitCode).toBe(130);
+    expect(summary.interrupted).toBe(true);
+    expect(existsSync(results("REPORT.md"))).toBe(true);
+  });
+
+  it("warns if the bench itself could not leave the server's CPUs", async () => {
+    const leaveServerCpus = (): string => "taskset: exit code 1";
+    const { summary } = await run([fakeArm("engine")], { flags: { repeats: "2" }, dependencies: { leaveServerCpus } });
+    const warning = "the bench itself may have run on the server's CPUs: taskset: exit code 1";
+    expect(summary.warnings).toEqual([NOT_PINNED, warning]);
+    expect(shown.split(warning)).toHaveLength(2);
   });
 
   it("compares the devices of this CPU once, also when the run is continued", async () => {
@@ -398,7 +487,8 @@ describe("runBench", { timeout: 300_000 }, () => {
     const bundleDir = path.join(workDir, "bundles", "dcnv2-lite-500");
     expect(tasks).toEqual([{ bundleDir, batch: 128, numThreads: 1, rounds: 2, seed: 1, cpus: [0] }]);
     expect(summary.denseNetwork).toEqual(ROWS);
-    expect(summary.warnings).toEqual(["the devices compared were not pinned: thread 7"]);
+    expect(summary.warnings).toHaveLength(3);
+    expect(summary.warnings?.at(-1)).toBe("the devices compared were not pinned: thread 7");
     expect(summary.points).toHaveLength(2);
     expect(readFileSync(results("REPORT.md"), "utf8")).toContain("| a device | float32 | 1,280 | 1.00× | 1.00e-7 |\n");
   });
@@ -408,16 +498,18 @@ describe("runBench", { timeout: 300_000 }, () => {
     const { summary, exitCode } = await run([fakeArm("engine")], { measureDenseNetwork });
     expect(exitCode).toBe(0);
     const warning = "the dense network on this CPU was not measured: signal SIGSEGV";
-    expect(summary.warnings).toEqual([warning]);
+    expect(summary.warnings).toEqual([NOT_PINNED, warning]);
     expect(summary.denseNetwork).toBeUndefined();
     expect(summary.points).toHaveLength(2);
     expect(shown).toContain(warning);
-    expect(readFileSync(results("REPORT.md"), "utf8")).toContain(`## Failures and warnings\n\n- ${warning}\n`);
+    expect(readFileSync(results("REPORT.md"), "utf8")).toContain(
+      `## Failures and warnings\n\n- ${NOT_PINNED}\n- ${warning}\n`,
+    );
 
     const again = await run([fakeArm("engine")], { flags: { resume: true } });
     expect(again.exitCode).toBe(0);
     expect(again.summary.denseNetwork).toEqual(ROWS);
-    expect(again.summary.warnings).toBeUndefined();
+    expect(again.summary.warnings).not.toContain(warning);
     expect(again.summary.points).toEqual(summary.points);
   });
 

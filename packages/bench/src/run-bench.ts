@@ -4,13 +4,15 @@ import { type PointKey, type Summary, type SummaryEnvironment, validateSummary }
 import { ArmRunner } from "./arm-runner.ts";
 import { BenchError, messageOf } from "./bench-error.ts";
 import { bundleDir, cacheDir, serverCommand } from "./commands.ts";
+import { addTicks, type CpuTicks, NO_TICKS, readCpuTicks, stealFraction } from "./cpu-ticks.ts";
 import type { MeasureDenseNetwork } from "./dense-network-process.ts";
 import { denseNetworkTask } from "./dense-network-task.ts";
-import { readCpuTicks, loadAverage, stealFraction } from "./environment.ts";
+import { loadAverage } from "./environment.ts";
 import { Findings } from "./findings.ts";
 import { type Journal, JOURNAL_FILE, readJournal } from "./journal.ts";
 import { loadPoint } from "./load-point.ts";
 import type { Machine } from "./machine.ts";
+import { machineChanges } from "./machine-changes.ts";
 import type { Measure } from "./measure.ts";
 import { repeatOf } from "./point-repeat.ts";
 import { ParityCheck, type Reference } from "./parity-check.ts";
@@ -19,7 +21,7 @@ import { describeLoad, describeStep, type LoadStep, pointName, remainingSteps, t
 import { ProcessGuard } from "./process-guard.ts";
 import type { Progress } from "./progress.ts";
 import { ResultsDir } from "./results-dir.ts";
-import { describePinning, describeSettings } from "./run-description.ts";
+import { describePinning, describeSettings, pinningProblem } from "./run-description.ts";
 import { describeExit } from "./server-process.ts";
 import type { BenchSettings } from "./settings.ts";
 import { formatSeconds, TimeLeft } from "./time-left.ts";
@@ -40,10 +42,12 @@ export interface BenchDependencies {
   /** Makes the bundle at `bundleDir(settings)` if it isn't there. */
   readonly prepareBundle: (settings: BenchSettings, progress: Progress, signal: AbortSignal) => Promise<Bundle>;
   readonly openReference: (bundle: Bundle) => Promise<Reference>;
-  /** What the report says of the machine; `python` is the interpreter of a Python arm, if one was prepared. */
+  /** The machine and the code that runs on it, before anything is measured. */
+  readonly describeMachine: () => Promise<SummaryEnvironment>;
+  /** The same at the end, and versions of what arms use; `python` is the interpreter of a Python arm, if one was prepared. */
   readonly describeEnvironment: (python: string | undefined) => Promise<SummaryEnvironment>;
-  /** Moves the bench itself off the servers' CPUs; called before the first server starts. */
-  readonly leaveServerCpus: (settings: BenchSettings) => void;
+  /** Moves the bench itself off the servers' CPUs; called before the first server starts. Returns why it could not, if so. */
+  readonly leaveServerCpus: (settings: BenchSettings) => string | undefined;
   /** Milliseconds that a server may take to end after SIGTERM. */
   readonly drainMs: number;
 }
@@ -64,7 +68,7 @@ export interface BenchOutcome {
 export async function runBench(settings: BenchSettings, dependencies: BenchDependencies): Promise<BenchOutcome> {
   const giveBack = takeWorkDir(settings.workDir);
   try {
-    const run = new Run(settings, dependencies);
+    const run = new Run(settings, dependencies, await dependencies.describeMachine());
     try {
       await run.all();
     } finally {
@@ -86,20 +90,22 @@ class Run {
   readonly #guard: ProcessGuard = new ProcessGuard();
   readonly #servers: ArmRunner;
   readonly #results: ResultsDir;
-  readonly #before: {
-    readonly startedAt: string;
-    readonly resumedAt: readonly string[];
-    readonly loadAverage: number;
-    readonly ticks: ReturnType<typeof readCpuTicks>;
+  /** Of the first session, whenever this one began. */
+  readonly #before: Pick<Journal, "startedAt" | "resumedAt" | "loadAverageBefore"> & {
+    readonly machine: SummaryEnvironment;
   };
+  /** As this session found it. */
+  readonly #found: SummaryEnvironment;
+  readonly #ticks: { readonly earlier: CpuTicks; readonly before: CpuTicks | undefined };
   #parity: ParityCheck | undefined;
   #bundle: Bundle | undefined;
   #reference: Reference | undefined;
   #finished = false;
 
-  constructor(settings: BenchSettings, dependencies: BenchDependencies) {
+  constructor(settings: BenchSettings, dependencies: BenchDependencies, found: SummaryEnvironment) {
     this.#settings = settings;
     this.#with = dependencies;
+    this.#found = found;
     this.#arms = settings.arms.map((name) => {
       const arm = dependencies.arms.find((candidate) => candidate.name === name);
       if (arm === undefined) throw new BenchError("usage", `unknown arm ${JSON.stringify(name)}`);
@@ -111,13 +117,17 @@ class Run {
       const journal = readJournal(this.#results.dir, plain(describeSettings(settings)));
       this.#findings.restore(journal.findings);
       const now = new Date().toISOString();
-      const { startedAt, loadAverageBefore: before } = journal;
-      this.#before = { startedAt, resumedAt: [...journal.resumedAt, now], loadAverage: before, ticks: readCpuTicks() };
+      const { startedAt, loadAverageBefore, machine = {}, ticks = NO_TICKS } = journal;
+      this.#before = { startedAt, resumedAt: [...journal.resumedAt, now], loadAverageBefore, machine };
+      this.#ticks = { earlier: ticks, before: readCpuTicks(this.#cpus()) };
+      const changes = machineChanges(machine, found).map((change) => `; ${change}`);
+      this.#warn(`the run was continued at ${now}, when the load average was ${loadAverage()}${changes.join("")}`);
     } else {
       const { results, movedTo } = ResultsDir.open(settings.workDir);
       this.#results = results;
       const startedAt = new Date().toISOString();
-      this.#before = { startedAt, resumedAt: [], loadAverage: loadAverage(), ticks: readCpuTicks() };
+      this.#before = { startedAt, resumedAt: [], loadAverageBefore: loadAverage(), machine: found };
+      this.#ticks = { earlier: NO_TICKS, before: readCpuTicks(this.#cpus()) };
       if (movedTo !== undefined) dependencies.progress.note(`earlier results moved to ${movedTo}`);
     }
     const { machine, progress, signal, drainMs, leaveServerCpus } = dependencies;
@@ -132,6 +142,8 @@ class Run {
       drainMs,
       leaveServerCpus,
     });
+    const problem = pinningProblem(settings, machine);
+    if (problem !== undefined) this.#warn(problem);
     this.#writeJournal();
   }
 
@@ -274,16 +286,30 @@ class Run {
   }
 
   #writeJournal(): void {
-    const { startedAt, resumedAt, loadAverage: loadAverageBefore } = this.#before;
     const journal: Journal = {
       journalVersion: 1,
-      startedAt,
-      resumedAt,
-      loadAverageBefore,
+      ...this.#before,
+      ticks: this.#ticksUntilNow(),
       settings: describeSettings(this.#settings),
       findings: this.#findings.state(),
     };
     this.#results.writeJson(journal, JOURNAL_FILE);
+  }
+
+  #ticksUntilNow(): CpuTicks {
+    return addTicks(this.#ticks.earlier, this.#ticks.before, readCpuTicks(this.#cpus()));
+  }
+
+  /** Those that server and client run on. */
+  #cpus(): readonly number[] {
+    const { serverCpus, clientCpus } = this.#settings;
+    const { taskset, cpus } = this.#with.machine;
+    return taskset === undefined ? cpus : [...new Set([...serverCpus, ...clientCpus])];
+  }
+
+  #warn(warning: string): void {
+    this.#findings.warnRun(warning);
+    this.#with.progress.note(warning);
   }
 
   async #measurePoint(step: LoadStep): Promise<void> {
@@ -378,26 +404,46 @@ class Run {
   }
 
   async #environment(): Promise<SummaryEnvironment> {
-    const { describeEnvironment, machine } = this.#with;
-    const steal = stealFraction(this.#before.ticks, readCpuTicks());
+    const { machine } = this.#with;
+    const steal = stealFraction(this.#ticksUntilNow());
+    const { startedAt, resumedAt, loadAverageBefore, machine: atStart } = this.#before;
     return {
-      startedAt: this.#before.startedAt,
-      ...(this.#before.resumedAt.length === 0 ? {} : { resumedAt: this.#before.resumedAt }),
+      startedAt,
+      ...(resumedAt.length === 0 ? {} : { resumedAt }),
       finishedAt: new Date().toISOString(),
-      ...(await describeEnvironment(this.#python())),
+      ...(await this.#describeEnd()),
+      // A commit that came meanwhile is not what was measured.
+      ...atStart,
       taskset: machine.taskset ?? "not there",
       pinning: describePinning(this.#settings, machine),
-      loadAverageBefore: this.#before.loadAverage,
+      loadAverageBefore,
       loadAverageAfter: loadAverage(),
       ...(steal === undefined ? {} : { stealFraction: Math.round(steal * 1e4) / 1e4 }),
     };
+  }
+
+  async #describeEnd(): Promise<SummaryEnvironment> {
+    try {
+      const now = await this.#with.describeEnvironment(this.#python());
+      const changes = machineChanges(this.#found, now);
+      if (changes.length > 0) this.#warn(`changed while the run went on: ${changes.join("; ")}`);
+      return now;
+    } catch (error) {
+      this.#warn(`the environment is not known in whole: ${messageOf(error)}`);
+      return {};
+    }
   }
 
   /** The interpreter of the first Python arm that was not given up. */
   #python(): string | undefined {
     const arm = this.#arms.find(({ name, family }) => family === "python" && !this.#findings.gaveUp(name));
     if (arm === undefined) return undefined;
-    return serverCommand(this.#settings, { ...this.#with.machine, taskset: undefined }, arm, 0).file;
+    try {
+      return serverCommand(this.#settings, { ...this.#with.machine, taskset: undefined }, arm, 0).file;
+    } catch {
+      // Stopped before it was looked for, where there is no Python.
+      return undefined;
+    }
   }
 
   #arm(name: string): Arm {

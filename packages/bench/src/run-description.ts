@@ -15,6 +15,16 @@ export function describeSettings(settings: BenchSettings): SummarySettings {
   };
 }
 
+/** Why server and client may have taken CPU from each other, if they may. */
+export function pinningProblem({ serverCpus, clientCpus }: BenchSettings, { taskset }: Machine): string | undefined {
+  if (taskset === undefined) {
+    return "nothing was pinned, since there is no taskset: server and load generator shared all CPUs";
+  }
+  const shared = serverCpus.filter((cpu) => clientCpus.includes(cpu));
+  if (shared.length === 0) return undefined;
+  return `server and load generator shared the CPUs ${formatCpuList(shared)}: what one of them used, the other one had not`;
+}
+
 /** What was pinned where, in words. */
 export function describePinning({ serverCpus, clientCpus }: BenchSettings, { taskset }: Machine): string {
   if (taskset === undefined) return "none, since there is no taskset";
