@@ -12,7 +12,7 @@ import { NodeTransport } from "./node-transport.ts";
 import { createPredictionService } from "./prediction-service.ts";
 import { Predictor } from "./predictor.ts";
 import { createReflectionServices } from "./reflection-service.ts";
-import { RequestActivity } from "./request-activity.ts";
+import { ActiveRequest, RequestActivity } from "./request-activity.ts";
 import { createRpcHandlers } from "./rpc-handlers.ts";
 import { createRpcListener } from "./rpc-listener.ts";
 import type { ScoringModel } from "./scoring-model.ts";
@@ -58,7 +58,6 @@ export class Frontend {
       stages: this.stages,
       models: this.#models,
       counters: this.counters,
-      activity: this.activity,
       logger,
     });
     this.transport = this.#createTransport(predictor, options);
@@ -88,12 +87,10 @@ export class Frontend {
     const reflection = createReflectionServices(services, health);
     const maxMessageBytes = (): number => this.#maxMessageBytes;
     const gate = (): void => this.#gate();
-    const onRequest = (service: string): (() => void) => {
-      // Watching the health, or asking what there is, is no work to wait for.
-      if (service !== PredictionService.typeName) return doNothing;
-      activity.enter();
-      return activity.leave;
-    };
+    // Watching the health, or asking what there is, is no work to wait for.
+    const idle = new RequestActivity();
+    const onRequest = (service: string): ActiveRequest =>
+      new ActiveRequest(service === PredictionService.typeName ? activity : idle);
     const onFailure = (error: unknown, path: string): void =>
       logger.error({ err: error, path }, "a request failed outside its method");
     const handlers = createRpcHandlers({
@@ -128,5 +125,3 @@ export class Frontend {
         });
   }
 }
-
-function doNothing(): void {}

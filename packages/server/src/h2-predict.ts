@@ -5,6 +5,7 @@ import { GRPC_HEAD, GRPC_OK_TRAILERS, grpcErrorBlock } from "./grpc-blocks.ts";
 import { type GrpcEncoding, isGrpcProto, parseGrpcEncoding, parseGrpcTimeoutMs } from "./grpc-headers.ts";
 import { type GrpcPredictOptions, PREDICT_PATH } from "./node-predict.ts";
 import { PredictResponses } from "./predict-response.ts";
+import { ActiveRequest } from "./request-activity.ts";
 import type { AbortListener, ScoreSink } from "./score-sink.ts";
 import { ServerError } from "./server-error.ts";
 
@@ -52,7 +53,6 @@ class PredictHandler implements StreamHandler {
     if (!route.isPredict) return undefined;
     const call = new Call(this, stream, route);
     stream.context = call;
-    this.options.activity.enter();
     try {
       this.options.gate();
       if (route.problem !== undefined) throw route.problem;
@@ -90,7 +90,7 @@ class PredictHandler implements StreamHandler {
     // The usual message: whole, and not compressed.
     const message = start + FRAME_HEADER_BYTES;
     if (message <= end && bytes[start] === 0 && bytes.readUInt32BE(start + 1) === end - message)
-      this.options.predictor.score(bytes, message, end, call);
+      call.score(bytes, message, end);
     else this.#unusual(call, bytes.subarray(start, end));
   }
 
@@ -99,18 +99,18 @@ class PredictHandler implements StreamHandler {
   }
 
   #unusual(call: Call, body: Buffer): void {
-    const { predictor, maxMessageBytes } = this.options;
+    const { maxMessageBytes } = this.options;
     try {
       const message = new FramedMessage(maxMessageBytes());
       if (body.length > 0) message.push(Buffer.from(body));
       const finished = message.finish(call.route.encoding);
       if (finished instanceof Uint8Array) {
-        predictor.score(finished, 0, finished.length, call);
+        call.score(finished, 0, finished.length);
         return;
       }
       finished.then(
         (bytes) => {
-          if (!call.isOver) predictor.score(bytes, 0, bytes.length, call);
+          if (!call.isOver) call.score(bytes, 0, bytes.length);
         },
         (error: unknown) => call.refuseMessage(error),
       );
@@ -121,7 +121,7 @@ class PredictHandler implements StreamHandler {
 }
 
 /** One call. It is over when it has been answered, refused or cancelled, and then does nothing more. */
-class Call implements ScoreSink {
+class Call extends ActiveRequest implements ScoreSink {
   readonly route: Route;
   /** On `performance.now()`'s clock. */
   deadlineAtMs: number | undefined = undefined;
@@ -135,6 +135,7 @@ class Call implements ScoreSink {
   #onAbort: AbortListener | undefined = undefined;
 
   constructor(handler: PredictHandler, stream: Http2Stream, route: Route) {
+    super(handler.options.activity);
     this.#handler = handler;
     this.#stream = stream;
     this.route = route;
@@ -144,7 +145,14 @@ class Call implements ScoreSink {
     return this.deadlineAtMs === undefined ? undefined : this.deadlineAtMs - performance.now();
   }
 
+  /** Reads the message before it returns. */
+  score(bytes: Uint8Array, start: number, end: number): void {
+    this.scoringStarted();
+    this.#handler.options.predictor.score(bytes, start, end, this);
+  }
+
   scored(scores: Float32Array, start: number, count: number, version: string): void {
+    this.scoringEnded();
     this.#handler.options.predictor.scored(count);
     if (this.isOver) return;
     this.#stream.respond(GRPC_HEAD, this.#handler.responses.fill(scores, start, count, version), GRPC_OK_TRAILERS);
@@ -152,7 +160,7 @@ class Call implements ScoreSink {
   }
 
   failed(error: unknown): void {
-    this.#handler.options.predictor.unscored();
+    this.scoringEnded();
     this.refuseMessage(error);
   }
 
@@ -188,9 +196,9 @@ class Call implements ScoreSink {
 
   #end(): void {
     this.isOver = true;
-    const { options, deadlines } = this.#handler;
+    const { deadlines } = this.#handler;
     if (this.bodyTimer?.isPending === true) deadlines.cancel(this.bodyTimer);
-    options.activity.leave();
+    this.leave();
   }
 }
 

@@ -3,6 +3,7 @@ import type { UniversalHandler, UniversalServerRequest, UniversalServerResponse 
 import { createServer, encodeHeaderBlock, type Http2Server, type Http2Stream, type StreamHandler } from "@dlrm/h2";
 import { createConnectHandler } from "@dlrm/h2/connect";
 import { grpcUnimplementedBlock } from "./grpc-blocks.ts";
+import type { ActiveRequest } from "./request-activity.ts";
 import { interceptRequestMessage } from "./request-message.ts";
 import { readsStream } from "./rpc-handlers.ts";
 import { BAD_AUTHORITY, isUsableAuthority, noSuchMethod } from "./rpc-listener.ts";
@@ -20,8 +21,8 @@ export interface H2TransportOptions {
   readonly onHttp1Request: RequestListener;
   /** Largest request message, bytes, compressed and not. */
   readonly maxMessageBytes: () => number;
-  /** Called when a request has come, and with the service it is for; returns what to call when it is over. */
-  readonly onRequest: (service: string) => () => void;
+  /** Called when a request has come, and with the service it is for; what it returns leaves when the request is over. */
+  readonly onRequest: (service: string) => ActiveRequest;
   /** A request failed in a way that its caller cannot be told of any more. */
   readonly onFailure: (error: unknown, path: string) => void;
   readonly limits: TransportLimits;
@@ -78,25 +79,25 @@ function readingMessages(handler: UniversalHandler, options: H2TransportOptions)
   const { maxMessageBytes, onRequest } = options;
   const isStream = readsStream(handler);
   const handle = async (request: UniversalServerRequest): Promise<UniversalServerResponse> => {
-    const leave = onRequest(handler.service.typeName);
+    const active = onRequest(handler.service.typeName);
     try {
-      const answer = await handler(isStream ? request : interceptRequestMessage(request, maxMessageBytes()));
-      if (answer.body !== undefined) return { ...answer, body: leavingAfter(answer.body, leave) };
-      leave();
+      const answer = await handler(isStream ? request : interceptRequestMessage(request, active, maxMessageBytes()));
+      if (answer.body !== undefined) return { ...answer, body: leavingAfter(answer.body, active) };
+      active.leave();
       return answer;
     } catch (error) {
-      leave();
+      active.leave();
       throw error;
     }
   };
   return Object.assign(handle, handler);
 }
 
-async function* leavingAfter(body: AsyncIterable<Uint8Array>, leave: () => void): AsyncGenerator<Uint8Array> {
+async function* leavingAfter(body: AsyncIterable<Uint8Array>, active: ActiveRequest): AsyncGenerator<Uint8Array> {
   try {
     yield* body;
   } finally {
-    leave();
+    active.leave();
   }
 }
 

@@ -5,7 +5,7 @@ import { FramedMessage } from "./framed-message.ts";
 import { isGrpcProto, parseGrpcEncoding, parseGrpcTimeoutMs } from "./grpc-headers.ts";
 import { framePredictResponse } from "./predict-response.ts";
 import type { Predictor } from "./predictor.ts";
-import type { RequestActivity } from "./request-activity.ts";
+import { ActiveRequest, type RequestActivity } from "./request-activity.ts";
 import { ServerError } from "./server-error.ts";
 
 export interface GrpcPredictOptions {
@@ -41,6 +41,7 @@ class GrpcPredictCall {
   readonly #stream: ServerHttp2Stream;
   readonly #headers: IncomingHttpHeaders;
   readonly #options: GrpcPredictOptions;
+  readonly #active: ActiveRequest;
   readonly #cancelled = new AbortController();
   #answered = false;
 
@@ -48,14 +49,14 @@ class GrpcPredictCall {
     this.#stream = stream;
     this.#headers = headers;
     this.#options = options;
-    options.activity.enter();
+    this.#active = new ActiveRequest(options.activity);
   }
 
   start(): void {
     const stream = this.#stream;
     stream.on("error", ignore);
     stream.once("close", () => {
-      this.#options.activity.leave();
+      this.#active.leave();
       if (!this.#answered) this.#cancelled.abort(new ServerError("cancelled", "the request was cancelled"));
     });
     try {
@@ -96,6 +97,7 @@ class GrpcPredictCall {
           signal: this.#cancelled.signal,
           deadlineMs: deadlineAtMs === undefined ? undefined : deadlineAtMs - performance.now(),
         },
+        this.#active,
       );
       this.#answer(framePredictResponse(scores, version));
     } catch (error) {

@@ -9,16 +9,16 @@ import {
 } from "@dlrm/proto";
 import { toConnectError } from "./connect-error.ts";
 import type { Predictor } from "./predictor.ts";
-import { parseRequest, requestMessage } from "./request-message.ts";
+import { activeRequest, parseRequest, requestMessage } from "./request-message.ts";
 
 /** dlrm.serving.v1.PredictionService for Connect's handlers. */
 export function createPredictionService(predictor: Predictor): ServiceImpl<typeof PredictionService> {
   return {
     async predict(_message, context) {
       try {
-        const { signal } = context;
-        const deadlineMs = context.timeoutMs();
-        const { scores, version } = await predictor.predict(requestMessage(context.values), { signal, deadlineMs });
+        const { signal, values } = context;
+        const options = { signal, deadlineMs: context.timeoutMs() };
+        const { scores, version } = await predictor.predict(requestMessage(values), options, activeRequest(values));
         return scoresResponse(scores, version);
       } catch (error) {
         throw toConnectError(error);

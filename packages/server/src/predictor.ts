@@ -7,7 +7,7 @@ import { describeModel } from "./model-metadata.ts";
 import type { ModelRegistry } from "./model-registry.ts";
 import { PredictDecoder } from "./predict-decoder.ts";
 import { decodePredictMessage, type ResolvedRequest } from "./predict-request.ts";
-import type { RequestActivity } from "./request-activity.ts";
+import type { ActiveRequest } from "./request-activity.ts";
 import { parseMessage, type RequestMessage } from "./request-message.ts";
 import type { ScoreSink } from "./score-sink.ts";
 import type { ServerCounters } from "./server-counters.ts";
@@ -24,7 +24,6 @@ export interface Prediction {
 export interface PredictorParts {
   readonly models: ModelRegistry<ScoringModel>;
   readonly counters: ServerCounters;
-  readonly activity: RequestActivity;
   readonly logger: FailureLogger;
   /** Told of the times of the stages, if somebody wants to know. */
   readonly stages: StageTimes | undefined;
@@ -34,26 +33,24 @@ export interface PredictorParts {
 export class Predictor {
   readonly #models: ModelRegistry<ScoringModel>;
   readonly #counters: ServerCounters;
-  readonly #activity: RequestActivity;
   readonly #logger: FailureLogger;
   readonly #stages: StageTimes | undefined;
   readonly #decoder: PredictDecoder<ScoringModel>;
   readonly #resolve: (name: string, version: string) => ScoringModel;
 
-  constructor({ models, counters, activity, logger, stages }: PredictorParts) {
+  constructor({ models, counters, logger, stages }: PredictorParts) {
     this.#models = models;
     this.#counters = counters;
-    this.#activity = activity;
     this.#logger = logger;
     this.#stages = stages;
     this.#resolve = (name, version) => models.resolve(name, version);
     this.#decoder = new PredictDecoder(this.#resolve);
   }
 
-  async predict(message: RequestMessage, options: PredictOptions): Promise<Prediction> {
+  async predict(message: RequestMessage, options: PredictOptions, active: ActiveRequest): Promise<Prediction> {
     try {
       const { model, request } = this.#decode(message);
-      const scores = await this.#score(model, request, options);
+      const scores = await this.#score(model, request, options, active);
       this.#counters.answered(request.batch);
       return { scores, version: model.version };
     } catch (error) {
@@ -63,10 +60,9 @@ export class Predictor {
 
   /**
    * Scores the message `bytes[start, end)`, read before this returns; `sink` is told the outcome, perhaps at once. Its `scored`
-   * must call `scored` of this, its `failed` must call `unscored` and `failed`.
+   * must call `scored` of this, its `failed` must call `failed`.
    */
   score(bytes: Uint8Array, start: number, end: number, sink: ScoreSink): void {
-    this.#activity.scoringStarted();
     try {
       const stages = this.#stages;
       const startedMs = stages === undefined ? 0 : performance.now();
@@ -78,15 +74,9 @@ export class Predictor {
     }
   }
 
-  /** A request that `score` was given has its scores. */
+  /** Counts a request that `score` was given and that has its scores. */
   scored(examples: number): void {
-    this.#activity.scoringEnded();
     this.#counters.answered(examples);
-  }
-
-  /** A request that `score` was given gets none. */
-  unscored(): void {
-    this.#activity.scoringEnded();
   }
 
   describe(name: string, version: string): GetModelMetadataResponse {
@@ -117,12 +107,13 @@ export class Predictor {
     model: ScoringModel,
     request: ScoringRequest,
     options: PredictOptions,
+    active: ActiveRequest,
   ): Promise<Float32Array<ArrayBuffer>> {
-    this.#activity.scoringStarted();
+    active.scoringStarted();
     try {
       return await model.predict(request, options);
     } finally {
-      this.#activity.scoringEnded();
+      active.scoringEnded();
     }
   }
 }

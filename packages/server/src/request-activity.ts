@@ -26,14 +26,14 @@ export class RequestActivity {
     return this.inFlight === this.#cells[SCORING];
   }
 
-  readonly enter = (): void => {
+  enter(): void {
     (this.#cells[IN_FLIGHT] as number) += 1;
-  };
+  }
 
-  readonly leave = (): void => {
+  leave(): void {
     (this.#cells[IN_FLIGHT] as number) -= 1;
     this.#changed();
-  };
+  }
 
   scoringStarted(): void {
     (this.#cells[SCORING] as number) += 1;
@@ -61,5 +61,39 @@ export class RequestActivity {
   #changed(): void {
     // Nobody waits as long as the server serves.
     if (this.#waiting.size > 0) for (const check of this.#waiting) check();
+  }
+}
+
+/**
+ * One request of an activity, from when it is made until it leaves. It scores no longer than it is there, whatever order its
+ * caller's going and its outcome come in: else another one, whose message has not come, would be taken for one that scores.
+ */
+export class ActiveRequest {
+  readonly #activity: RequestActivity;
+  #isScoring = false;
+  #hasLeft = false;
+
+  constructor(activity: RequestActivity) {
+    this.#activity = activity;
+    activity.enter();
+  }
+
+  scoringStarted(): void {
+    if (this.#hasLeft) return;
+    this.#isScoring = true;
+    this.#activity.scoringStarted();
+  }
+
+  scoringEnded(): void {
+    if (!this.#isScoring) return;
+    this.#isScoring = false;
+    this.#activity.scoringEnded();
+  }
+
+  leave(): void {
+    if (this.#hasLeft) return;
+    this.#hasLeft = true;
+    this.scoringEnded();
+    this.#activity.leave();
   }
 }

@@ -3,6 +3,7 @@ import { type ContextValues, createContextKey, createContextValues } from "@conn
 import type { UniversalServerRequest } from "@connectrpc/connect/protocol";
 import { toConnectError } from "./connect-error.ts";
 import { decompressGzip, FRAME_HEADER_BYTES, FramedMessage, joinChunks, messageTooLarge } from "./framed-message.ts";
+import { ActiveRequest, RequestActivity } from "./request-activity.ts";
 import { ServerError } from "./server-error.ts";
 
 /*
@@ -19,6 +20,8 @@ export interface RequestMessage {
 
 const missing: RequestMessage = { bytes: new Uint8Array(), json: false };
 const messageKey = createContextKey<RequestMessage>(missing, { description: "the request message as it came" });
+const nobody = new ActiveRequest(new RequestActivity());
+const activeKey = createContextKey<ActiveRequest>(nobody, { description: "the request among those that are active" });
 
 const emptyBinaryEnvelope = new Uint8Array(FRAME_HEADER_BYTES);
 const emptyJsonEnvelope = Uint8Array.of(0, 0, 0, 0, 2, 0x7b, 0x7d);
@@ -31,9 +34,10 @@ const utf8 = new TextDecoder("utf-8", { fatal: true });
 const ENVELOPED = /^application\/(?:grpc|connect\+)/iu;
 const JSON_FORMAT = /^application\/(?:json|connect\+json|grpc\+json|grpc-web\+json)(?:;|\s|$)/iu;
 
-/** Rewires `request` so that its message is read by this module; `requestMessage` gives it to the method. */
+/** Rewires `request` so that its message is read by this module; `requestMessage` gives it to the method, `activeRequest` the other. */
 export function interceptRequestMessage(
   request: UniversalServerRequest,
+  active: ActiveRequest,
   maxMessageBytes: number,
 ): UniversalServerRequest {
   const { header } = request;
@@ -41,6 +45,7 @@ export function interceptRequestMessage(
   const enveloped = ENVELOPED.test(contentType);
   const json = JSON_FORMAT.test(contentType);
   const contextValues = request.contextValues ?? createContextValues();
+  contextValues.set(activeKey, active);
   const encodingHeader = enveloped
     ? contentType.toLowerCase().startsWith("application/connect+")
       ? "connect-content-encoding"
@@ -61,6 +66,11 @@ export function interceptRequestMessage(
 /** The message of the call with these context values. */
 export function requestMessage(values: ContextValues): RequestMessage {
   return values.get(messageKey);
+}
+
+/** The call with these context values among those that are active. */
+export function activeRequest(values: ContextValues): ActiveRequest {
+  return values.get(activeKey);
 }
 
 /** Parses the message of a call; `invalid_argument` if it is malformed. */

@@ -3,6 +3,7 @@ import { Http2ServerRequest, type Http2ServerResponse } from "node:http2";
 import { Code } from "@connectrpc/connect";
 import type { UniversalHandler } from "@connectrpc/connect/protocol";
 import { universalRequestFromNodeRequest, universalResponseToNodeResponse } from "@connectrpc/connect-node";
+import type { ActiveRequest } from "./request-activity.ts";
 import { interceptRequestMessage } from "./request-message.ts";
 import { readsStream } from "./rpc-handlers.ts";
 import type { RequestListener } from "./node-transport.ts";
@@ -11,8 +12,8 @@ export interface RpcListenerOptions {
   readonly handlers: readonly UniversalHandler[];
   /** Largest request message, bytes, compressed and not. */
   readonly maxMessageBytes: () => number;
-  /** Called when a request has come, and with the service it is for; returns what to call when it is over. */
-  readonly onRequest: (service: string) => () => void;
+  /** Called when a request has come, and with the service it is for; what it returns leaves when the request is over. */
+  readonly onRequest: (service: string) => ActiveRequest;
   /** Whether connections are to be closed after the next answer. */
   readonly isClosing: () => boolean;
   /** A request failed in a way that its caller cannot be told of any more. */
@@ -31,12 +32,13 @@ export function createRpcListener(options: RpcListenerOptions): RequestListener 
   const handlers = new Map(options.handlers.map((handler) => [handler.requestPath, handler]));
 
   const serve = async (handler: UniversalHandler, request: Request, response: Response): Promise<void> => {
+    const active = onRequest(handler.service.typeName);
     // The promise of a written answer does not settle over HTTP/2 in every case; that an answer closes does not fail.
-    response.once("close", onRequest(handler.service.typeName));
+    response.once("close", () => active.leave());
     try {
       const universal = universalRequestFromNodeRequest(request, response, undefined, undefined);
       const answer = await handler(
-        readsStream(handler) ? universal : interceptRequestMessage(universal, maxMessageBytes()),
+        readsStream(handler) ? universal : interceptRequestMessage(universal, active, maxMessageBytes()),
       );
       await universalResponseToNodeResponse(answer, response);
     } catch (error) {

@@ -1,5 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import http2 from "node:http2";
 import net from "node:net";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
@@ -134,6 +135,57 @@ describe("drain", () => {
     for (const { grpcStatus } of await Promise.all(answers)) expect(grpcStatus).toBe(0);
     expect(await drained).toEqual({ unfinishedRequests: 0 });
   });
+
+  const untilQueued = async (port: number | undefined, examples: number): Promise<void> => {
+    for (;;) {
+      const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+      if (text.includes(`\ndlrm_queued_examples ${examples}\n`)) return;
+    }
+  };
+
+  test.each(["gRPC", "gRPC-web", "Connect over HTTP/1.1"])(
+    "answers a request that was being sent though the only one that waits goes away, over %s",
+    async (protocol) => {
+      await using server = await startTestServer(bundle, {
+        adminPort: 0,
+        batching: "window",
+        batchTimeoutMicros: 60_000_000,
+      });
+      await using client = new RawHttp2Client(server.port);
+      const leaving = new AbortController();
+      if (protocol === "Connect over HTTP/1.1") {
+        const gone = fetch(`${baseUrl(server.port)}/dlrm.serving.v1.PredictionService/Predict`, {
+          method: "POST",
+          headers: { "content-type": "application/proto" },
+          body: Buffer.from(predictMessage),
+          signal: leaving.signal,
+        });
+        gone.catch(() => {});
+      } else {
+        const gone = client.open({ "content-type": protocol === "gRPC" ? "application/grpc" : "application/grpc-web" });
+        gone.on("error", () => {});
+        gone.end(frame(predictMessage));
+        leaving.signal.addEventListener("abort", () => gone.close(http2.constants.NGHTTP2_CANCEL));
+      }
+      await untilQueued(server.adminPort, 1);
+      const sent = client.open();
+      const status = new Promise<unknown>((resolve) => {
+        const tell = (fields: http2.IncomingHttpHeaders): void => {
+          if (fields["grpc-status"] !== undefined) resolve(fields["grpc-status"]);
+        };
+        sent.on("response", tell).on("trailers", tell).resume();
+      });
+      sent.write(frame(predictMessage).subarray(0, 10));
+      await client.settled();
+      const drained = server.drain();
+      leaving.abort();
+      await untilQueued(server.adminPort, 0);
+      await client.settled();
+      sent.end(frame(predictMessage).subarray(10));
+      expect(await status).toBe("0");
+      expect(await drained).toEqual({ unfinishedRequests: 0 });
+    },
+  );
 
   test("cuts off what is left after its timeout", async () => {
     const device = new HeldDevice();
