@@ -2,7 +2,7 @@ import net from "node:net";
 import tls from "node:tls";
 import { Http2ClientConnection, type ClientConnectionEvents } from "./client-connection.ts";
 import type { ConnectionOptions } from "./connection.ts";
-import { ConnectionKeeper, type KeepaliveOptions } from "./connection-keeper.ts";
+import { ConnectionKeeper, defaultKeepalive, type KeepaliveOptions } from "./connection-keeper.ts";
 import { lentReadOption } from "./lent-reads.ts";
 import { ErrorCode } from "./protocol.ts";
 import { Http2Error } from "./http2-error.ts";
@@ -20,7 +20,7 @@ const TICK_MS = 1000;
 
 /**
  * Connects to an HTTP/2 server, cleartext (prior knowledge) or TLS; resolves when the transport is up. Rejects with an
- * `Http2Error` whose `cause` is the system's error.
+ * `Http2Error` whose `cause` is the system's error, or says that the server did not shake hands (TLS) within `setupTimeoutMs`.
  */
 export function connect(options: ConnectOptions): Promise<Http2ClientConnection> {
   const { host, port, signal } = options;
@@ -30,7 +30,9 @@ export function connect(options: ConnectOptions): Promise<Http2ClientConnection>
     let connection: Http2ClientConnection | undefined;
     const onread = secure === undefined ? lentReadOption((buffer, end) => connection?.read(buffer, end)) : undefined;
     const socket = secure ?? net.connect({ host, port, noDelay: true, ...(onread === undefined ? {} : { onread }) });
+    let handshake: NodeJS.Timeout | undefined;
     const fail = (cause: unknown): void => {
+      clearTimeout(handshake);
       socket.destroy();
       signal?.removeEventListener("abort", onAbort);
       const reason = cause instanceof Error ? cause.message : String(cause);
@@ -44,8 +46,14 @@ export function connect(options: ConnectOptions): Promise<Http2ClientConnection>
     if (signal?.aborted === true) return fail(signal.reason);
     signal?.addEventListener("abort", onAbort, { once: true });
     socket.once("error", fail);
+    secure?.once("connect", () => {
+      const { setupTimeoutMs = defaultKeepalive.setupTimeoutMs } = options.keepalive ?? {};
+      const late = new Error(`no TLS handshake within setupTimeoutMs (${setupTimeoutMs})`);
+      handshake = setTimeout(fail, setupTimeoutMs, late);
+    });
     return socket.once(secure === undefined ? "connect" : "secureConnect", () => {
       if (secure !== undefined && secure.alpnProtocol !== "h2") return fail(new Error("the server does not speak h2"));
+      clearTimeout(handshake);
       socket.setNoDelay(true);
       socket.off("error", fail);
       signal?.removeEventListener("abort", onAbort);

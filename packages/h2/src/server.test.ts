@@ -240,6 +240,17 @@ test("a peer that never shakes hands is given up", async () => {
   expect(peer.bytesRead).toBe(0);
 });
 
+test("a server that never shakes hands is given up", async () => {
+  const silent = net.createServer((socket) => socket.resume().on("error", () => {}));
+  silent.listen(0, "127.0.0.1");
+  await once(silent, "listening");
+  const { port } = silent.address() as net.AddressInfo;
+  await expect(connect({ host: "127.0.0.1", port, tls: {}, keepalive: { setupTimeoutMs: 50 } })).rejects.toThrow(
+    `cannot connect to 127.0.0.1:${port}: no TLS handshake within setupTimeoutMs (50)`,
+  );
+  silent.close();
+});
+
 test("draining does not wait for a peer that has not shaken hands, and leaves one that has", async () => {
   const { key, cert } = selfSigned();
   const reached = Promise.withResolvers<Http2Stream>();
