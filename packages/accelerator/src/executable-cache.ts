@@ -1,7 +1,8 @@
 import { createHash, randomUUID } from "node:crypto";
-import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { homedir } from "node:os";
 import path from "node:path";
+import { makeFolder } from "./make-folder.ts";
 
 const MAGIC: Buffer = Buffer.from("dlrm-pjrt 1\n");
 const DIGEST_BYTES = 32;
@@ -52,7 +53,7 @@ export class ExecutableCache {
     const file = this.#fileOf(this.#dir, key);
     const temporary = `${file}.${randomUUID()}.tmp`;
     try {
-      mkdirSync(this.#dir, { recursive: true, mode: 0o700 });
+      makeFolder(this.#dir, 0o700);
       const digest = createHash("sha256").update(content).digest();
       writeFileSync(temporary, Buffer.concat([MAGIC, digest, content]), { mode: 0o600 });
       renameSync(temporary, file);
