@@ -3,8 +3,10 @@ import { renameSync } from "node:fs";
 import { rename } from "node:fs/promises";
 import type { Worker } from "node:worker_threads";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { openDevice, type AcceleratorError, type Device, type DeviceSpec } from "@dlrm/accelerator";
+import { AcceleratorError, openDevice, type Device, type DeviceSpec } from "@dlrm/accelerator";
 import { expectedScores, fixtureModel, makeBatch, ModelFolder, specOf, V, W } from "../test/open-devices.ts";
+import { ReopeningDevice } from "./reopening-device.ts";
+import { StatsCounter } from "./stats-counter.ts";
 
 let folder: ModelFolder;
 beforeAll(async () => {
@@ -17,6 +19,24 @@ async function openWithWorker(spec: DeviceSpec): Promise<{ device: Device; worke
   const device = await openDevice(spec);
   const [worker] = await created;
   return { device, worker };
+}
+
+/** Of a device, what reopening needs. */
+class FakeDevice {
+  readonly lost: PromiseWithResolvers<AcceleratorError> = Promise.withResolvers<AcceleratorError>();
+  readonly compiled: number[] = [];
+  closes = 0;
+  compile: () => Promise<void> = async () => {};
+  readonly device: Device = {
+    buckets: [1],
+    lost: this.lost.promise,
+    stats: new StatsCounter([1]).snapshot(0),
+    compile: async (_program: unknown, bucket: number) => {
+      await this.compile();
+      this.compiled.push(bucket);
+    },
+    close: async () => void this.closes++,
+  } as Partial<Device> as Device;
 }
 
 describe("a device that is opened again", () => {
@@ -89,6 +109,50 @@ describe("a device that is opened again", () => {
     await device.execute(1, batch.inputs, batch.outputs);
     expect(batch.outputs.scores[0]).toBeCloseTo(expectedScores(batch, 1)[0]!, 6);
     await device.close();
+  });
+
+  test("closes what it opened if a bucket can't be added to it, and tries again", async () => {
+    const [first, second, third] = [new FakeDevice(), new FakeDevice(), new FakeDevice()];
+    const failed = Promise.withResolvers<AcceleratorError>();
+    const reopened = Promise.withResolvers<void>();
+    const opened = [second, third];
+    const device = new ReopeningDevice(first.device, async () => opened.shift()!.device, {
+      delayMs: 1,
+      onAttemptFailed: failed.resolve,
+      onReopened: reopened.resolve,
+    });
+    await device.compile(undefined, 4);
+    const noRoom = new AcceleratorError("open_failed", "no room");
+    second.compile = () => Promise.reject(noRoom);
+    first.lost.resolve(new AcceleratorError("device_lost", "gone"));
+    expect(await failed.promise).toBe(noRoom);
+    await reopened.promise;
+    expect([second, third].map(({ compiled, closes }) => ({ compiled, closes }))).toEqual([
+      { compiled: [], closes: 1 },
+      { compiled: [4], closes: 0 },
+    ]);
+    await device.close();
+    expect(third.closes).toBe(1);
+  });
+
+  test("closes what it opened if it is closed while buckets are added to it", async () => {
+    const [first, second] = [new FakeDevice(), new FakeDevice()];
+    const device = new ReopeningDevice(first.device, async () => second.device, {});
+    await device.compile(undefined, 4);
+    await device.compile(undefined, 8);
+    const adding = Promise.withResolvers<void>();
+    const added = Promise.withResolvers<void>();
+    second.compile = () => {
+      adding.resolve();
+      return added.promise;
+    };
+    first.lost.resolve(new AcceleratorError("device_lost", "gone"));
+    await adding.promise;
+    const closed = device.close();
+    added.resolve();
+    await closed;
+    expect(second).toMatchObject({ compiled: [4], closes: 1 });
+    await expect(device.compile(undefined, 16)).rejects.toMatchObject({ code: "closed" });
   });
 
   test("stays lost after maxAttempts, and says why", async () => {

@@ -140,7 +140,12 @@ export class ReopeningDevice implements Device {
       try {
         if (attempt > 1) await sleep(Math.min(MAX_DELAY_MS, delayMs * 2 ** (attempt - 2)), undefined, { signal });
         const device = await this.#open(signal);
-        for (const { program, bucket } of this.#added) await device.compile(program, bucket);
+        try {
+          await this.#addBuckets(device);
+        } catch (error) {
+          await device.close();
+          throw error;
+        }
         this.#warmUp = device.warmUp;
         this.#state = { status: "open", device };
         this.#tell(() => onReopened?.());
@@ -155,6 +160,13 @@ export class ReopeningDevice implements Device {
           return;
         }
       }
+    }
+  }
+
+  async #addBuckets(device: Device): Promise<void> {
+    for (const { program, bucket } of this.#added) {
+      this.#closing.signal.throwIfAborted();
+      await device.compile(program, bucket);
     }
   }
 
