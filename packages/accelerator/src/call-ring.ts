@@ -14,6 +14,7 @@ const SUBMITTED = 16;
 const LETTERS = 17;
 const CLOSING = 18;
 const COMPLETED = 32;
+const COMPILES = 33;
 const SLOTS = 48;
 
 /** Words of a slot before its tensors: state and bucket index. A tensor is two: buffer id, and offset in floats. */
@@ -103,6 +104,11 @@ export class CallRing {
     return Atomics.load(this.#words, COMPLETED);
   }
 
+  /** Changes when a compile begins or ends: odd while there is one. */
+  get compiles(): number {
+    return Atomics.load(this.#words, COMPILES);
+  }
+
   /** Resolves once `completed` is no longer `seen`; `undefined` if that is so already. Blocks nothing. */
   completedChange(seen: number): Promise<unknown> | undefined {
     const wait = Atomics.waitAsync(this.#words, COMPLETED, seen);
@@ -170,6 +176,11 @@ export class CallRing {
 
   offsetOf(slot: number, tensor: number): number {
     return this.#words[SLOTS + slot * this.#slotWords + TENSORS + 2 * tensor + 1]!;
+  }
+
+  /** Says that a compile begins, or that it has ended: calls wait meanwhile. */
+  announceCompile(): void {
+    Atomics.add(this.#words, COMPILES, 1);
   }
 
   /** Sets how the running call of `slot` ended. */

@@ -29,7 +29,8 @@ export async function openThreadDevice(settings: ThreadSettings & CallerSettings
   try {
     const ready = await untilReady(worker, openTimeoutMs, hooks);
     const { kind, buckets, maxQueuedCalls } = settings;
-    return new ThreadDevice({ kind, buckets, maxQueuedCalls, callTimeoutMs, worker, letters, ready });
+    const compileTimeoutMs = openTimeoutMs;
+    return new ThreadDevice({ kind, buckets, maxQueuedCalls, callTimeoutMs, compileTimeoutMs, worker, letters, ready });
   } catch (error) {
     letters.close();
     await endThread(worker);

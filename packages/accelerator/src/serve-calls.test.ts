@@ -111,3 +111,25 @@ test("a cancelled call is passed over, in its turn", async () => {
   expect(states).toEqual([CALL_DONE, CALL_CANCELLED, CALL_DONE]);
   expect(completed).toBe(3);
 });
+
+test("says while it compiles that it does, and no longer once it tells of it", async () => {
+  const { port1, port2 } = new MessageChannel();
+  const ring = CallRing.allocate(1, 2);
+  const { backend } = recordingBackend(1);
+  const seen: unknown[] = [];
+  const watched = { ...backend, addBucket: (bucket: number) => void seen.push([bucket, ring.compiles]) };
+  for (const bucket of [4, 8]) {
+    // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a port between threads has no origin
+    port1.postMessage({ type: "compile", bucket, program: undefined });
+    ring.announceLetter();
+  }
+  ring.announceClosing();
+  await serveCalls(watched, ring, BUCKETS, port2, ({ bucket }) => seen.push([bucket, ring.compiles]));
+  port1.close();
+  expect(seen).toEqual([
+    [4, 1],
+    [4, 2],
+    [8, 3],
+    [8, 4],
+  ]);
+});

@@ -124,11 +124,16 @@ class CallServer {
   }
 
   async #compile({ bucket, program }: CompileLetter): Promise<void> {
+    let failure: AcceleratorError | undefined;
+    this.#ring.announceCompile();
     try {
       this.#backend.addBucket(bucket, program);
       await warmUp(this.#backend, { buckets: [bucket], budgetMs: 0, onWarmed: () => {} });
     } catch (error) {
-      const failure = AcceleratorError.from(error, "open_failed", `bucket ${bucket} can't be added`);
+      failure = AcceleratorError.from(error, "open_failed", `bucket ${bucket} can't be added`);
+    }
+    this.#ring.announceCompile();
+    if (failure !== undefined) {
       this.#onCompiled({ type: "compiled", bucket, error: toErrorRecord(failure) });
       return;
     }

@@ -28,6 +28,8 @@ export interface ThreadDeviceOptions {
   readonly buckets: readonly number[];
   readonly maxQueuedCalls: number;
   readonly callTimeoutMs: number;
+  /** How long a compile that calls wait for may take. */
+  readonly compileTimeoutMs: number;
   readonly worker: Worker;
   readonly letters: MessagePort;
   readonly ready: ThreadReady;
@@ -75,6 +77,7 @@ export class ThreadDevice implements Device {
 
   readonly #maxQueuedCalls: number;
   readonly #callTimeoutMs: number;
+  readonly #compileTimeoutMs: number;
   readonly #worker: Worker;
   /** Settles when the thread has ended, or was left to itself. */
   readonly #ended: PromiseWithResolvers<void> = Promise.withResolvers<void>();
@@ -96,11 +99,16 @@ export class ThreadDevice implements Device {
   readonly #lost: PromiseWithResolvers<AcceleratorError> = Promise.withResolvers<AcceleratorError>();
   #state: State = { status: "open" };
   #watchdog: NodeJS.Timeout | undefined;
-  /** When a call last ended, or the first of those in flight was made: the moment the watchdog counts from. */
+  /**
+   * When a call last ended, the first of those in flight was made, or a compile began or ended: the moment the watchdog
+   * counts from.
+   */
   #progressAtMs = 0;
+  /** The ring's count of compiles as the watchdog saw it last. */
+  #compilesSeen = 0;
 
   constructor(options: ThreadDeviceOptions) {
-    const { kind, buckets, maxQueuedCalls, callTimeoutMs, worker, letters, ready } = options;
+    const { kind, buckets, maxQueuedCalls, callTimeoutMs, compileTimeoutMs, worker, letters, ready } = options;
     this.kind = kind;
     this.name = ready.name;
     this.platform = ready.platform;
@@ -112,6 +120,7 @@ export class ThreadDevice implements Device {
     this.maxInFlight = ready.maxInFlight;
     this.#maxQueuedCalls = maxQueuedCalls;
     this.#callTimeoutMs = callTimeoutMs;
+    this.#compileTimeoutMs = Math.max(callTimeoutMs, compileTimeoutMs);
     this.#worker = worker;
     this.#letters = letters;
     this.#ring = new CallRing(ready.ring.buffer, ready.inputs.length + ready.outputs.length, ready.ring.capacity);
@@ -158,7 +167,11 @@ export class ThreadDevice implements Device {
   }
 
   #onCompiled({ error }: CompiledMessage): void {
-    const { bucket, resolve, reject } = this.#compiling.shift()!;
+    const compile = this.#compiling.shift();
+    // The device was lost while the message was on its way.
+    if (compile === undefined) return;
+    this.#noteCompiles();
+    const { bucket, resolve, reject } = compile;
     if (error !== undefined) {
       reject(fromErrorRecord(error));
       return;
@@ -309,21 +322,37 @@ export class ThreadDevice implements Device {
     call.reject(letter ? fromErrorRecord(letter.error) : new AcceleratorError("run_failed", `${this.name} failed`));
   }
 
+  /** Calls wait for a compile that has begun, and for none that is still behind a call. */
+  #noteCompiles(): void {
+    const { compiles } = this.#ring;
+    if (compiles === this.#compilesSeen) return;
+    this.#compilesSeen = compiles;
+    this.#progressAtMs = performance.now();
+  }
+
   /** Sets the timer that gives the device up, if none runs. It looks when it fires, so calls need not touch it. */
-  #watch(): void {
+  #watch(leftMs: number = this.#progressAtMs + this.#callTimeoutMs - performance.now()): void {
     if (this.#watchdog !== undefined || this.#callTimeoutMs > MAX_TIMER_MS) return;
-    const leftMs = this.#progressAtMs + this.#callTimeoutMs - performance.now();
     this.#watchdog = setTimeout(
       () => {
         this.#watchdog = undefined;
         // The caller's loop may have been busy for longer than the device was.
         this.#settleCompleted();
         if (this.#inFlight === 0) return;
-        if (performance.now() - this.#progressAtMs < this.#callTimeoutMs) {
+        this.#noteCompiles();
+        const quietMs = performance.now() - this.#progressAtMs;
+        if (quietMs < this.#callTimeoutMs) {
           this.#watch();
           return;
         }
-        const message = `${this.name} ended no call for ${this.#callTimeoutMs} ms and was given up`;
+        const isCompiling = (this.#compilesSeen & 1) === 1;
+        if (isCompiling && quietMs < this.#compileTimeoutMs) {
+          // Not longer: it may have ended long before.
+          this.#watch(this.#callTimeoutMs);
+          return;
+        }
+        const limitMs = isCompiling ? this.#compileTimeoutMs : this.#callTimeoutMs;
+        const message = `${this.name} ended no call for ${limitMs} ms and was given up`;
         this.#lose(new AcceleratorError("device_wedged", message));
       },
       Math.max(1, Math.ceil(leftMs)),
