@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test, vi } from "vitest";
 import { type FakeServer, startFakeServer } from "../test/fake-server.ts";
@@ -113,6 +113,25 @@ describe("dlrm-loadgen", () => {
     expect(stderr).toContain("open loop, 200 req/s, 100 to 700 examples a request, 4 connections, 1 processes");
     expect(stderr).toContain(`scenario    mlperf-server: ${scenario?.passed === true ? "" : "NOT "}PASSED, `);
   });
+
+  test("an output that cannot be written is wrong usage, said before anything is asked of the server", async () => {
+    const { code, stderr, stdout } = await start("127.0.0.1:1", "-o", "/missing/out.json").ended;
+    expect([code, stdout]).toEqual([2, ""]);
+    expect(stderr).toMatch(/^dlrm-loadgen: cannot write \/missing\/out\.json \(--output\): ENOENT/);
+  });
+
+  test.skipIf(!existsSync("/dev/full"))(
+    "a result that its file cannot take goes to stdout (needs /dev/full)",
+    async () => {
+      const server = await startFakeServer(({ connection, streamId }) => connection.answer(streamId));
+      const args = ["--shape", shapeFile, "-d", "0.2", "-w", "0", "-c", "1", "--processes", "1", "-o", "/dev/full"];
+      const { code, stdout, stderr } = await start(`127.0.0.1:${server.port}`, ...args).ended;
+      await server.close();
+      expect((JSON.parse(stdout) as LoadResult).requests).toBeGreaterThan(0);
+      expect(stderr).toContain("cannot write /dev/full, so the result is on stdout: ENOSPC");
+      expect(code).toBe(1);
+    },
+  );
 
   test("a run writes its result as JSON and says the main figures on stderr", async () => {
     const server = await startFakeServer(({ connection, streamId }) => connection.answer(streamId));

@@ -1,8 +1,8 @@
-import { writeFileSync } from "node:fs";
 import { parseArgs } from "./arguments.ts";
 import { LoadError, messageOf } from "./load-error.ts";
 import type { LoadResult } from "./load-result.ts";
 import { fetchServerModel } from "./model-metadata.ts";
+import { checkOutputFile, writeOutputFile } from "./output-file.ts";
 import { formatMs, formatProgress } from "./progress-line.ts";
 import { largestExamples } from "./request-size.ts";
 import { runLoad } from "./run-load.ts";
@@ -24,7 +24,8 @@ export async function runCommand(argv: readonly string[]): Promise<number> {
   process.on("SIGTERM", interrupt);
   const line = new StatusLine();
   try {
-    const { options } = args;
+    const { options, output } = args;
+    if (output !== undefined) checkOutputFile(output);
     line.show(`asking ${options.host}:${options.port} for its model`);
     const server =
       args.shape === undefined ? await Promise.race([fetchServerModel(options), whenAborted(abort.signal)]) : undefined;
@@ -47,8 +48,8 @@ export async function runCommand(argv: readonly string[]): Promise<number> {
     line.clear();
     console.error(describeResult(result));
     const json = `${JSON.stringify(result, null, 2)}\n`;
-    if (args.output === undefined) process.stdout.write(json);
-    else writeFileSync(args.output, json);
+    if (output === undefined) process.stdout.write(json);
+    else if (!writeOutputFile(output, json)) return 1;
     return result.verdict.valid && result.scenario?.passed !== false ? 0 : 1;
   } catch (error) {
     line.clear();
