@@ -56,12 +56,12 @@ export class ClosedLoop implements LoadLoop {
     this.#parts.onFinished();
   }
 
-  onAnswer(caller: number, status: number, detail: string): void {
+  onAnswer(caller: number, status: number, detail: string, bodyBytes: number): void {
     if (!this.#running) return;
     const { recorder, now } = this.#parts;
     const at = now();
     const sent = this.#sentMicros[caller] as number;
-    recorder.answered(sent, sent, at, status, detail, this.#examples[caller] as number);
+    recorder.answered(sent, sent, at, status, detail, this.#examples[caller] as number, bodyBytes);
     if (at >= recorder.window.toMicros) this.windowOver();
     if (this.#running) this.#send(caller, at);
   }

@@ -2,7 +2,7 @@ import type { IdDistribution } from "./id-distribution.ts";
 import type { LoadProgress } from "./load-progress.ts";
 import { LoadError } from "./load-error.ts";
 import { parseCpuList } from "./cpu-list.ts";
-import type { RequestSize } from "./request-size.ts";
+import { MAX_REQUEST_EXAMPLES, type RequestSize } from "./request-size.ts";
 import type { TransportKind } from "./rpc-connection.ts";
 
 /** One categorical input of the model. */
@@ -118,7 +118,7 @@ function wrongNumbers(options: FilledLoadOptions): string[] {
   const { mode } = options;
   const problems = [
     integer("port", options.port, 1, 65_535),
-    options.requestSize === "mlperf" ? undefined : integer("requestSize", options.requestSize, 1, 65_536),
+    options.requestSize === "mlperf" ? undefined : integer("requestSize", options.requestSize, 1, MAX_REQUEST_EXAMPLES),
     integer("connections", options.connections, 1, 65_536),
     options.processes === undefined ? undefined : integer("processes", options.processes, 1, 1024),
     number("warmupS", options.warmupS, 0, 86_400),

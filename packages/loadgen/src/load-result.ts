@@ -38,7 +38,7 @@ export interface LoadResult {
   readonly latencyFromSend: LatencySummary;
   /** How far actual sends were behind their intended times; all 0 in a closed loop. */
   readonly sendLag: { readonly p50Ms: number; readonly p99Ms: number; readonly maxMs: number };
-  /** Requests of the window that failed, by gRPC code name; lost connections are UNAVAILABLE. */
+  /** Requests of the window that failed, by gRPC code name; lost connections are UNAVAILABLE, answers of another length WRONG_LENGTH. */
   readonly errors: Readonly<Record<string, number>>;
   /** The first error of a process, as `CODE: message`. */
   readonly errorSample?: string;

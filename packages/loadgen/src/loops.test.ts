@@ -40,8 +40,8 @@ describe("ClosedLoop", () => {
       [1, 3],
       [0, 4],
     ]);
-    loop.onAnswer(3, 0, "");
-    loop.onAnswer(0, 0, "");
+    loop.onAnswer(3, 0, "", 9);
+    loop.onAnswer(0, 0, "", 9);
     expect(bench.calls.slice(5).map(({ channel, token }) => [channel, token])).toEqual([
       [1, 3],
       [0, 0],
@@ -54,7 +54,7 @@ describe("ClosedLoop", () => {
     const loop = new ClosedLoop(1, bench.parts(recorder));
     const answerAt = (micros: number): void => {
       bench.nowMicros = micros;
-      loop.onAnswer(0, 0, "");
+      loop.onAnswer(0, 0, "", 9);
     };
     loop.start();
     answerAt(400); // before the window
@@ -89,7 +89,7 @@ describe("ClosedLoop", () => {
     bench.nowMicros = 1000;
     loop.start();
     bench.nowMicros = 2000;
-    loop.onAnswer(0, 0, "");
+    loop.onAnswer(0, 0, "", 9);
     expect(recorder.result()).toMatchObject({ completed: 0, intended: 1 });
     expect(read(recorder.result().latency).count).toBe(1);
   });
@@ -100,16 +100,16 @@ describe("ClosedLoop", () => {
     bench.nowMicros = 1500;
     loop.start();
     bench.nowMicros = 2100;
-    loop.onAnswer(0, 0, "");
+    loop.onAnswer(0, 0, "", 9);
     expect(bench.calls.at(-1)).toMatchObject({ token: 0, atMicros: 2100 });
     loop.windowOver();
     expect(bench.finished).toBe(0);
     bench.nowMicros = 2200;
-    loop.onAnswer(0, 0, "");
+    loop.onAnswer(0, 0, "", 9);
     bench.nowMicros = 2300;
-    loop.onAnswer(1, 0, "");
+    loop.onAnswer(1, 0, "", 9);
     expect(bench.finished).toBe(1);
-    loop.onAnswer(0, 0, "");
+    loop.onAnswer(0, 0, "", 9);
     expect(bench.calls).toHaveLength(4);
   });
 
@@ -128,7 +128,7 @@ describe("ClosedLoop", () => {
     const loop = new ClosedLoop(1, bench.parts(recorder));
     loop.start();
     bench.nowMicros = 1000;
-    loop.onAnswer(0, 8, "warm-up is not counted");
+    loop.onAnswer(0, 8, "warm-up is not counted", 0);
     for (const [status, detail] of [
       [8, "queue is full"],
       [8, "queue is full"],
@@ -137,12 +137,36 @@ describe("ClosedLoop", () => {
       [77, ""],
     ] as const) {
       bench.nowMicros += 10;
-      loop.onAnswer(0, status, detail);
+      loop.onAnswer(0, status, detail, status === 0 ? 9 : 0);
     }
     const result = recorder.result();
     expect(result.errors).toEqual({ RESOURCE_EXHAUSTED: 2, UNAVAILABLE: 1, CODE_77: 1 });
     expect(result.errorSample).toBe("RESOURCE_EXHAUSTED: queue is full");
     expect([result.completed, read(result.latency).count, result.intended]).toEqual([1, 1, 6]);
+  });
+
+  test("an OK of another length than the first to as many examples is an error of its own, and no throughput", () => {
+    const bench = new Bench();
+    const recorder = closedRecorder();
+    const parts = bench.parts(recorder);
+    const loop = new ClosedLoop(1, parts);
+    const answer = (examples: number, bodyBytes: number): void => {
+      parts.pool.examples = examples;
+      loop.onAnswer(0, 0, "", bodyBytes);
+    };
+    bench.nowMicros = 1000;
+    // Sizes are those of the request before: the answers are to 3, 3, 65,536, 65,536 and 3 examples.
+    loop.start();
+    answer(3, 17);
+    answer(65_536, 16);
+    answer(65_536, 262_149);
+    answer(3, 262_148);
+    answer(3, 17);
+    const result = recorder.result();
+    expect(result.errors).toEqual({ WRONG_LENGTH: 2 });
+    expect(result.errorSample).toBe("WRONG_LENGTH: an answer of 16 bytes to 3 examples, the first had 17");
+    expect([result.completed, result.completedExamples, read(result.latency).count]).toEqual([3, 3 + 65_536 + 3, 3]);
+    expect([recorder.answersOk, recorder.answersFailed]).toEqual([3, 2]);
   });
 
   test("requests that are never answered become errors when the wait is over", () => {
@@ -200,7 +224,7 @@ describe("OpenLoop", () => {
     const times = Array.from({ length: 100 }, (_, i) => 1000 + i * 10);
     const { bench, recorder, loop, wakeAt } = setUp(times);
     const answerAll = (): void => {
-      for (const { token } of bench.calls.splice(0)) loop.onAnswer(token, 0, "");
+      for (const { token } of bench.calls.splice(0)) loop.onAnswer(token, 0, "", 9);
     };
     for (const time of times) {
       wakeAt(time);
@@ -226,7 +250,7 @@ describe("OpenLoop", () => {
     // Nothing could run until 1350: the sends at 1200 and 1300 are 150 and 50 µs late.
     wakeAt(1350);
     bench.nowMicros = 1400;
-    for (const { token } of bench.calls) loop.onAnswer(token, 0, "");
+    for (const { token } of bench.calls) loop.onAnswer(token, 0, "", 9);
     const result = recorder.result();
     expect(result.late).toBe(1);
     const [latency, fromSend, lag] = [result.latency, result.latencyFromSend, result.sendLag].map(read);
@@ -240,7 +264,7 @@ describe("OpenLoop", () => {
     for (const time of [900, 1100, 1200, 1300]) wakeAt(time);
     expect(bench.calls.map((call) => call.atMicros)).toEqual([900, 1100]);
     bench.nowMicros = 1350;
-    loop.onAnswer(bench.calls[0]?.token ?? -1, 0, "");
+    loop.onAnswer(bench.calls[0]?.token ?? -1, 0, "", 9);
     wakeAt(1400);
     expect(bench.calls.map((call) => call.atMicros)).toEqual([900, 1100, 1400]);
     expect(recorder.result()).toMatchObject({ dropped: 2, intended: 4, completed: 1 });
@@ -254,9 +278,9 @@ describe("OpenLoop", () => {
     loop.windowOver();
     expect(bench.finished).toBe(0);
     bench.nowMicros = 2500;
-    loop.onAnswer(bench.calls[1]?.token ?? -1, 0, "");
+    loop.onAnswer(bench.calls[1]?.token ?? -1, 0, "", 9);
     expect([bench.finished, pacer.stopped]).toEqual([1, true]);
-    loop.onAnswer(bench.calls[0]?.token ?? -1, 0, "");
+    loop.onAnswer(bench.calls[0]?.token ?? -1, 0, "", 9);
     expect([bench.finished, recorder.answersOk]).toEqual([1, 1]);
   });
 });

@@ -53,13 +53,13 @@ export class OpenLoop implements LoadLoop {
     this.#sendDue();
   }
 
-  onAnswer(token: number, status: number, detail: string): void {
+  onAnswer(token: number, status: number, detail: string, bodyBytes: number): void {
     if (!this.#running) return;
     const { recorder, now } = this.#parts;
     this.#free[this.#freeCount++] = token;
     const intended = this.#intendedMicros[token] as number;
     const sent = this.#sentMicros[token] as number;
-    recorder.answered(intended, sent, now(), status, detail, this.#examples[token] as number);
+    recorder.answered(intended, sent, now(), status, detail, this.#examples[token] as number, bodyBytes);
     this.#finishIfOver();
   }
 

@@ -1,6 +1,7 @@
 import { GrpcStatus, grpcStatusName } from "./grpc-status.ts";
 import { LatencyHistogram } from "./latency-histogram.ts";
 import { LiveLatency } from "./live-latency.ts";
+import { MAX_REQUEST_EXAMPLES } from "./request-size.ts";
 
 /** The measured window [fromMicros, toMicros) of the monotonic clock, the same in all processes of a run. */
 export interface MeasuredWindow {
@@ -48,6 +49,8 @@ export class Recorder {
   #dropped = 0;
   #late = 0;
   #unanswered = 0;
+  /** Length of the first OK answer by its examples; 0 for none. */
+  readonly #bytesOf: Int32Array = new Int32Array(MAX_REQUEST_EXAMPLES + 1);
   /** Requests of the window that are outstanding. */
   outstanding = 0;
 
@@ -84,7 +87,10 @@ export class Recorder {
     this.#dropped++;
   }
 
-  /** @param examples of the request. */
+  /**
+   * @param examples of the request.
+   * @param bodyBytes of the answer.
+   */
   answered(
     intendedMicros: number,
     sentMicros: number,
@@ -92,8 +98,10 @@ export class Recorder {
     status: number,
     detail: string,
     examples: number,
+    bodyBytes: number,
   ): void {
-    const ok = status === GrpcStatus.ok;
+    const ok =
+      status === GrpcStatus.ok && (this.#bytesOf[examples] === bodyBytes || this.#isFirst(examples, bodyBytes));
     if (ok) {
       this.answersOk++;
       this.live.record(nowMicros - intendedMicros);
@@ -109,9 +117,19 @@ export class Recorder {
     if (ok) {
       this.#latency.record(nowMicros - intendedMicros);
       this.#latencyFromSend?.record(nowMicros - sentMicros);
+    } else if (status === GrpcStatus.ok) {
+      const expected = `the first had ${this.#bytesOf[examples]}`;
+      this.#error("WRONG_LENGTH", `an answer of ${bodyBytes} bytes to ${examples} examples, ${expected}`);
     } else {
       this.#error(grpcStatusName(status), detail);
     }
+  }
+
+  /** Answers to as many examples are as long as each other: one that isn't has not the scores. */
+  #isFirst(examples: number, bodyBytes: number): boolean {
+    if (this.#bytesOf[examples] !== 0) return false;
+    this.#bytesOf[examples] = bodyBytes;
+    return true;
   }
 
   /** Ends the wait: requests of the window that are still outstanding are errors. */

@@ -3,6 +3,9 @@ import { Random } from "./random.ts";
 /** Examples of each request: the same for all, or drawn as MLPerf's recommendation benchmark does. */
 export type RequestSize = number | "mlperf";
 
+/** Most examples of a request. */
+export const MAX_REQUEST_EXAMPLES = 65_536;
+
 /**
  * How many of 100 samples have so many user-item pairs in MLPerf's recommendation benchmark: the counts of the trace that
  * mlcommons/inference publishes to check a random generator with (recommendation/dlrm_v2/pytorch/tools/
