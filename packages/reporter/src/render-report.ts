@@ -134,7 +134,7 @@ function errors({ summary }: ReportContext): string {
   if (rows.length === 0) return summary.points.length === 0 ? "" : "## Errors\n\nNone.";
   return [
     "## Errors",
-    table([left("arm"), right("B_req"), left("load"), left("gRPC code"), right("count, all repeats")], rows),
+    table([left("arm"), right("B_req"), left("load"), left("error"), right("count, all repeats")], rows),
   ].join("\n\n");
 }
 

@@ -106,7 +106,7 @@ export interface Point {
   readonly dropped?: number;
   /** Open loop: sends made late, summed over the repeats. */
   readonly late?: number;
-  /** Errors by name of gRPC code, summed over the repeats. */
+  /** Errors by name, mostly of a gRPC code, summed over the repeats. */
   readonly errors: Readonly<Record<string, number>>;
   /** CPU time of the arm's whole process tree; null if no example was answered or it could not be read. */
   readonly serverCpuMicrosPerExample: number | null;
