@@ -64,7 +64,14 @@ parentPort?.on("message", (message: ToFrontend) => {
     case "model": {
       const { info, outOfVocabulary } = message;
       store = attachEmbeddingStore(message.store);
-      model = new RingModel({ info, store, cells: cells.ring, outOfVocabulary, stages: frontend.stages });
+      model = new RingModel({
+        info,
+        store,
+        cells: cells.ring,
+        outOfVocabulary,
+        stages: frontend.stages,
+        onPlaced: () => frontend.activity.changed(),
+      });
       frontend.add(model);
       tell({ type: "ready", producerId: model.producerId });
       break;

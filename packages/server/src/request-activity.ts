@@ -32,20 +32,20 @@ export class RequestActivity {
 
   leave(): void {
     (this.#cells[IN_FLIGHT] as number) -= 1;
-    this.#changed();
+    this.changed();
   }
 
   scoringStarted(): void {
     (this.#cells[SCORING] as number) += 1;
-    this.#changed();
+    this.changed();
   }
 
   scoringEnded(): void {
     (this.#cells[SCORING] as number) -= 1;
-    this.#changed();
+    this.changed();
   }
 
-  /** Resolves as soon as `condition` holds after a change, or holds already. */
+  /** Resolves as soon as `condition` holds after a change, or holds already. `changed` tells of changes of other things. */
   until(condition: () => boolean): Promise<void> {
     return new Promise((resolve) => {
       const check = (): void => {
@@ -58,7 +58,7 @@ export class RequestActivity {
     });
   }
 
-  #changed(): void {
+  changed(): void {
     // Nobody waits as long as the server serves.
     if (this.#waiting.size > 0) for (const check of this.#waiting) check();
   }

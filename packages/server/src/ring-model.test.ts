@@ -1,11 +1,11 @@
-import { closeRing } from "@dlrm/batcher/shared";
+import { closeRing, RingConsumer } from "@dlrm/batcher/shared";
 import type { EmbeddingStore } from "@dlrm/embedding";
 import type { ModelSpec } from "@dlrm/model";
 import { expect, test } from "vitest";
 import { allocateFrontendCells, frontendCells } from "./frontend-cells.ts";
 import { RingModel } from "./ring-model.ts";
 import type { ScoreSink } from "./score-sink.ts";
-import { createScoringRing, RunningBatches } from "./scoring-ring.ts";
+import { createScoringRing, RunningBatches, type ScoringRing } from "./scoring-ring.ts";
 
 const spec: ModelSpec = {
   name: "m",
@@ -20,7 +20,7 @@ const store = {
 } as unknown as EmbeddingStore;
 
 /** A frontend's end of a ring whose batches nobody runs. */
-function rig(): { readonly model: RingModel; readonly close: () => void } {
+function rig(onPlaced: () => void = () => {}): { readonly model: RingModel; readonly ring: ScoringRing } {
   const ring = createScoringRing({
     denseFeatures: 1,
     pooledWidth: 1,
@@ -51,8 +51,9 @@ function rig(): { readonly model: RingModel; readonly close: () => void } {
     cells,
     outOfVocabulary: new Float64Array(2),
     stages: undefined,
+    onPlaced,
   });
-  return { model, close: () => closeRing(ring) };
+  return { model, ring };
 }
 
 /** Hears what becomes of a request without a deadline: nothing but the model ends its wait. */
@@ -71,11 +72,11 @@ function sinkOf(tell: (outcome: string) => void): ScoreSink {
 const DRAINING = "ServerError: the server is draining: try another one";
 
 test("a request that comes after the end of the ring is refused at once, as those that are in", async () => {
-  const { model, close } = rig();
+  const { model, ring } = rig();
   const first = new Promise<string>((resolve) => {
     model.score(request, sinkOf(resolve));
   });
-  close();
+  closeRing(ring);
   expect(await first).toBe(DRAINING);
   const told: string[] = [];
   model.score(
@@ -94,4 +95,33 @@ test("a request that comes when the model has left the ring is refused at once",
     sinkOf((outcome) => told.push(outcome)),
   );
   expect(told).toEqual([DRAINING]);
+});
+
+test("all is placed, and that is told, when there is room again and the last that waited for it was cancelled", async () => {
+  let onPlaced = (): void => {};
+  const placed = new Promise<void>((resolve) => {
+    onPlaced = resolve;
+  });
+  const { model, ring } = rig(() => onPlaced());
+  const told: string[] = [];
+  for (let example = 0; example < ring.slots * ring.maxBatchSize; example++) {
+    model.score(
+      request,
+      sinkOf((outcome) => told.push(outcome)),
+    );
+  }
+  expect(model.isPlaced).toBe(true);
+  let cancel = (): void => {};
+  model.score(request, {
+    ...sinkOf((outcome) => told.push(outcome)),
+    addEventListener: (_type, listener) => (cancel = listener as () => void),
+  });
+  expect(model.isPlaced).toBe(false);
+  cancel();
+  expect(told).toEqual(["ServerError: the request was cancelled"]);
+  const served = new RingConsumer(ring).serve(() => {});
+  await placed;
+  expect(model.isPlaced).toBe(true);
+  closeRing(ring);
+  await served;
 });

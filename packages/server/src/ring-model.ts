@@ -40,6 +40,8 @@ export interface RingModelParts {
   readonly cells: Float64Array;
   readonly outOfVocabulary: Float64Array;
   readonly stages: StageTimes | undefined;
+  /** Nothing waits for room any more: `isPlaced` holds again. */
+  readonly onPlaced: () => void;
 }
 
 /** Returned by `RingPort.reserve`. */
@@ -68,6 +70,7 @@ export class RingModel implements ScoringModel {
   readonly #frontends: readonly Float64Array[];
   readonly #outOfVocabulary: Float64Array;
   readonly #stages: StageTimes | undefined;
+  readonly #onPlaced: () => void;
   /** For each slot this thread's items in its present batch. */
   readonly #inRing: readonly RingItem[][];
   #waiting: RingItem[] = [];
@@ -75,7 +78,7 @@ export class RingModel implements ScoringModel {
   #endedBy: ServerError | undefined = undefined;
   readonly #deadlines = new TimerWheel<RingItem>({ onExpired: (item) => this.#expire(item) });
 
-  constructor({ info, store, cells, outOfVocabulary, stages }: RingModelParts) {
+  constructor({ info, store, cells, outOfVocabulary, stages, onPlaced }: RingModelParts) {
     this.name = info.name;
     this.version = info.version;
     this.spec = info.spec;
@@ -90,6 +93,7 @@ export class RingModel implements ScoringModel {
     this.#frontends = info.frontends;
     this.#outOfVocabulary = outOfVocabulary;
     this.#stages = stages;
+    this.#onPlaced = onPlaced;
     this.#inRing = Array.from({ length: info.ring.slots }, () => []);
     this.#port = new RingPort(info.ring, {
       onPublished: (slot, error) => this.#published(slot, error),
@@ -245,6 +249,7 @@ export class RingModel implements ScoringModel {
     }
     waiting.splice(0, placed);
     if (waiting.length > 0) this.#port.awaitRoom();
+    else this.#onPlaced();
   }
 
   #published(slot: number, error: BatcherError | undefined): void {
