@@ -147,10 +147,8 @@ describe("resolveSettings", () => {
     ],
     [{ id_distribution: "zipf:20" }, '--id_distribution: expected an exponent from 0.01 to 10, got "zipf:20"'],
     [{ id_distribution: "zipf:0" }, '--id_distribution: expected an exponent from 0.01 to 10, got "zipf:0"'],
-    [
-      { request_batch_sizes: "65537", max_batch_size: "131072" },
-      '--request_batch_sizes: expected whole numbers of at most 65536, got "65537"',
-    ],
+    [{ request_batch_sizes: "1,4097" }, '--request_batch_sizes: expected whole numbers of at most 4096, got "1,4097"'],
+    [{ max_batch_size: "4097" }, '--max_batch_size: expected a whole number of at most 4096, got "4097"'],
     [
       { device: "pjrt=/plugin.so" },
       '--device: expected one of onnxruntime, simulated, pjrt, pjrt:/path/of/plugin.so, got "pjrt=/plugin.so"',
@@ -186,8 +184,8 @@ describe("resolveSettings", () => {
     },
   );
 
-  it("takes what the load generator takes", () => {
-    expect(problemsOf({ request_batch_sizes: "65536", max_batch_size: "65536" })).toEqual([]);
+  it("takes what the load generator and the servers take", () => {
+    expect(problemsOf({ request_batch_sizes: "4096", max_batch_size: "4096" })).toEqual([]);
     expect(problemsOf({ id_distribution: "zipf:0.01" })).toEqual([]);
     expect(problemsOf({ id_distribution: "zipf:10" })).toEqual([]);
   });

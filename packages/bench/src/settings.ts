@@ -1,5 +1,6 @@
 import path from "node:path";
 import { PLATFORMS, type Platform } from "@dlrm/arm-contract";
+import { DEFAULT_BUCKETS } from "@dlrm/model";
 import { BenchError } from "./bench-error.ts";
 import { formatCpuList, parseCpuList } from "./cpu-list.ts";
 import type { FlagValues } from "./flags.ts";
@@ -68,9 +69,9 @@ const SMOKE: FlagValues = {
 const MAX_CALLERS = 65_536;
 const MAX_THREADS = 1024;
 const MAX_REPEATS = 1000;
-const MAX_EXAMPLES = 1_048_576;
-/** Limits of the load generator, which is asked only once there is a model and a server. */
-const MAX_REQUEST_EXAMPLES = 65_536;
+/** Of a batch of the bundles that the bench makes, and of a request, which may not be larger: no server takes more. */
+const MAX_EXAMPLES = Math.max(...DEFAULT_BUCKETS);
+/** Of the load generator, which would say so once there is a model and a server. */
 const ZIPF_EXPONENTS = { min: 0.01, max: 10 } as const;
 const MAX_SECONDS = 86_400;
 
@@ -96,7 +97,7 @@ export function resolveSettings(flags: FlagValues, context: SettingsContext): Be
       platform,
     ),
     armsNamed: flags["arms"] !== undefined || flags["smoke"] === true,
-    requestBatchSizes: read.integers("request_batch_sizes", [1, 16, 128], MAX_REQUEST_EXAMPLES),
+    requestBatchSizes: read.integers("request_batch_sizes", [1, 16, 128], MAX_EXAMPLES),
     concurrencies: read.integers("concurrencies", [1, 4, 16, 64], MAX_CALLERS),
     durationS: read.number("duration", 10, 0.1, MAX_SECONDS),
     warmupS: read.number("warmup", 2, 0, MAX_SECONDS),
