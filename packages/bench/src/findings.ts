@@ -99,7 +99,7 @@ export class Findings {
     const before = this.#parity.get(key);
     if (before?.ok === false) return;
     const maxAbsDiff = outcome.maxAbsDiff === null ? null : Math.max(outcome.maxAbsDiff, before?.maxAbsDiff ?? 0);
-    const error = "error" in outcome ? { error: outcome.error } : {};
+    const error = outcome.error === undefined ? {} : { error: outcome.error };
     this.#parity.set(key, { arm, bReq, maxAbsDiff, ok: outcome.ok, ...error });
   }
 

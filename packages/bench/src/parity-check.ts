@@ -1,6 +1,15 @@
 import type { ModelSpec } from "@dlrm/model";
 import { messageOf } from "./bench-error.ts";
-import { compareScores, ID_TYPES, parityInput, type ModelInput, type ParityOutcome, predictRequest } from "./parity.ts";
+import {
+  compareScores,
+  examplesOf,
+  ID_TYPES,
+  type IdType,
+  type ModelInput,
+  parityInput,
+  type ParityOutcome,
+  predictRequest,
+} from "./parity.ts";
 import type { PredictionClient } from "./prediction-client.ts";
 
 /** The reference forward of `@dlrm/model`, or a double of it. */
@@ -9,8 +18,17 @@ export interface Reference {
   close(): Promise<void>;
 }
 
+interface ParityCase {
+  readonly input: ModelInput;
+  /** Of the reference. */
+  readonly scores: Float64Array;
+}
+
 /** A server may compile for a shape that it sees for the first time. */
 const PREDICT_TIMEOUT_MS = 120_000;
+
+/** Requests of one example each, all different, that are sent at the same time as those of the size that is checked. */
+const NEIGHBOURS = 16;
 
 /** Checks servers against a reference whose scores are made once for each request size. */
 export class ParityCheck {
@@ -18,7 +36,7 @@ export class ParityCheck {
   readonly #reference: Reference;
   readonly #network: "network" | "simulated";
   readonly #seed: number;
-  readonly #cases: Map<number, Promise<{ input: ModelInput; scores: Float64Array }>> = new Map();
+  readonly #cases: Map<string, Promise<ParityCase>> = new Map();
 
   constructor(options: { spec: ModelSpec; reference: Reference; simulated: boolean; seed: number }) {
     this.#spec = options.spec;
@@ -27,33 +45,71 @@ export class ParityCheck {
     this.#seed = options.seed;
   }
 
-  /** Sends the same examples with int32 and with int64 ids; the larger difference counts. */
+  /**
+   * Sends the same examples with int32 and with int64 ids, one request after the other; then both at once among others, so that a
+   * server that batches must give each its own scores. The largest difference counts.
+   */
   async check(client: PredictionClient, bReq: number, signal: AbortSignal): Promise<ParityOutcome> {
-    const { input, scores } = await this.#case(bReq);
+    const asked = await this.#case(bReq, this.#seed);
     let maxAbsDiff = 0;
     for (const idType of ID_TYPES) {
-      const request = predictRequest(this.#spec, input, idType);
-      let outcome: ParityOutcome;
-      try {
-        outcome = compareScores(scores, await client.predict(request, signal, PREDICT_TIMEOUT_MS));
-      } catch (error) {
-        signal.throwIfAborted();
-        outcome = { ok: false, maxAbsDiff: null, error: messageOf(error) };
-      }
-      if (outcome.maxAbsDiff === null) return { ...outcome, error: `${idType} ids: ${outcome.error}` };
+      const outcome = await this.#ask(client, asked, idType, signal);
+      if (!outcome.ok) return outcome;
       maxAbsDiff = Math.max(maxAbsDiff, outcome.maxAbsDiff);
-      if (!outcome.ok) return { ok: false, maxAbsDiff };
+    }
+    const neighbours = await this.#neighbours();
+    const together = [
+      ...ID_TYPES.map((idType) => this.#ask(client, asked, idType, signal)),
+      ...neighbours.map((other, index) => this.#ask(client, other, ID_TYPES[index % 2] as IdType, signal)),
+    ];
+    for (const outcome of await Promise.all(together)) {
+      if (!outcome.ok)
+        return { ...outcome, error: `among ${together.length} requests at once: ${whatIsWrong(outcome)}` };
+      maxAbsDiff = Math.max(maxAbsDiff, outcome.maxAbsDiff);
     }
     return { ok: true, maxAbsDiff };
   }
 
-  #case(bReq: number): Promise<{ input: ModelInput; scores: Float64Array }> {
-    let made = this.#cases.get(bReq);
+  async #ask(
+    client: PredictionClient,
+    { input, scores }: ParityCase,
+    idType: IdType,
+    signal: AbortSignal,
+  ): Promise<ParityOutcome> {
+    const request = predictRequest(this.#spec, input, idType);
+    let outcome: ParityOutcome;
+    try {
+      outcome = compareScores(scores, await client.predict(request, signal, PREDICT_TIMEOUT_MS));
+    } catch (error) {
+      signal.throwIfAborted();
+      outcome = { ok: false, maxAbsDiff: null, error: messageOf(error) };
+    }
+    return outcome.maxAbsDiff === null ? { ...outcome, error: `${idType} ids: ${outcome.error}` } : outcome;
+  }
+
+  async #neighbours(): Promise<readonly ParityCase[]> {
+    // Of other examples than a request of that size has.
+    const { input, scores } = await this.#case(NEIGHBOURS, this.#seed + 1);
+    return Array.from(scores, (score, index) => ({
+      input: examplesOf(this.#spec, input, index, index + 1),
+      scores: Float64Array.of(score),
+    }));
+  }
+
+  #case(batch: number, seed: number): Promise<ParityCase> {
+    const key = `${batch} ${seed}`;
+    let made = this.#cases.get(key);
     if (made === undefined) {
-      const input = parityInput(this.#spec, bReq, this.#seed);
+      const input = parityInput(this.#spec, batch, seed);
       made = this.#reference.forward(input, this.#network).then((scores) => ({ input, scores }));
-      this.#cases.set(bReq, made);
+      this.#cases.set(key, made);
     }
     return made;
   }
+}
+
+/** Of an outcome that is not ok, in words. */
+export function whatIsWrong({ maxAbsDiff, error }: ParityOutcome): string {
+  if (error !== undefined) return error;
+  return `largest difference ${maxAbsDiff?.toExponential(2) ?? "unknown"}, expected at most 1e-4`;
 }

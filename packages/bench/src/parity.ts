@@ -48,9 +48,23 @@ export function predictRequest(spec: ModelSpec, input: ModelInput, idType: IdTyp
   return request;
 }
 
+/** The examples `from` up to but not including `to`, without a copy. */
+export function examplesOf(
+  { denseFeatures, features }: ModelSpec,
+  input: ModelInput,
+  from: number,
+  to: number,
+): ModelInput {
+  return {
+    batch: to - from,
+    dense: input.dense.subarray(from * denseFeatures, to * denseFeatures),
+    ids: features.map(({ hotSize }, index) => (input.ids[index] as Int32Array).subarray(from * hotSize, to * hotSize)),
+  };
+}
+
 /** How far an answer is from the reference: `maxAbsDiff`, or why there is nothing to compare. */
 export type ParityOutcome =
-  | { readonly ok: boolean; readonly maxAbsDiff: number }
+  | { readonly ok: boolean; readonly maxAbsDiff: number; readonly error?: string }
   | { readonly ok: false; readonly maxAbsDiff: null; readonly error: string };
 
 export function compareScores(expected: Float64Array, response: PredictResponse): ParityOutcome {

@@ -15,7 +15,7 @@ import type { Machine } from "./machine.ts";
 import { machineChanges } from "./machine-changes.ts";
 import type { Measure } from "./measure.ts";
 import { repeatOf } from "./point-repeat.ts";
-import { ParityCheck, type Reference } from "./parity-check.ts";
+import { ParityCheck, type Reference, whatIsWrong } from "./parity-check.ts";
 import { planForMachine } from "./plan-for-machine.ts";
 import { describeLoad, describeStep, type LoadStep, pointName, remainingSteps, type Step } from "./plan.ts";
 import { ProcessGuard } from "./process-guard.ts";
@@ -258,11 +258,8 @@ class Run {
     );
     this.#findings.addParity(arm.name, bReq, outcome);
     if (outcome.ok) return;
-    const detail =
-      "error" in outcome
-        ? outcome.error
-        : `largest difference ${outcome.maxAbsDiff.toExponential(2)}, expected at most 1e-4`;
-    throw new BenchError("parity_failed", `scores are not the reference's at B_req ${bReq}: ${detail}`);
+    const problem = `scores are not the reference's at B_req ${bReq}: ${whatIsWrong(outcome)}`;
+    throw new BenchError("parity_failed", problem);
   }
 
   /** A point that fails is measured once more, with a new server if the old one ended; failing again is the arm's end. */
