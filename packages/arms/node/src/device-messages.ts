@@ -4,7 +4,7 @@ export type DeviceSettings =
       readonly kind: "onnxruntime";
       readonly modelPath: string;
       readonly executionProviders: readonly string[];
-      /** Threads of one operator; 0 is onnxruntime's own choice. */
+      /** Threads of one operator; 0 is one for each CPU that this process may use. */
       readonly numThreads: number;
       /** Numbers of one example, as the model's dimensions after the batch. */
       readonly denseFeatures: number;

@@ -14,7 +14,7 @@ export interface NodeServerOptions {
   /** 0 takes a free one. */
   readonly port: number;
   readonly platform: "cpu" | "cuda" | "sim";
-  /** Threads of the dense network on the CPU; 0 is onnxruntime's own choice. */
+  /** Threads of the dense network on the CPU; 0 is one for each CPU that this process may use. */
   readonly numThreads: number;
   /** Largest batch of the device, examples. */
   readonly maxBatchSize: number;
