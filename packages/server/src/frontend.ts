@@ -7,13 +7,15 @@ import { H2Transport } from "./h2-transport.ts";
 import { createHealthService } from "./health-service.ts";
 import type { HealthState } from "./health-state.ts";
 import { ModelRegistry } from "./model-registry.ts";
-import { createNodePredict } from "./node-predict.ts";
+import { createNodePredict, PREDICT_PATH } from "./node-predict.ts";
 import { NodeTransport } from "./node-transport.ts";
 import { createPredictionService } from "./prediction-service.ts";
 import { Predictor } from "./predictor.ts";
 import { createReflectionServices } from "./reflection-service.ts";
 import { ActiveRequest, RequestActivity } from "./request-activity.ts";
-import { createRpcHandlers } from "./rpc-handlers.ts";
+import { interceptRequestMessage } from "./request-message.ts";
+import type { BeginRpcCall } from "./rpc-call.ts";
+import { createRpcHandlers, readsStream } from "./rpc-handlers.ts";
 import { createRpcListener } from "./rpc-listener.ts";
 import type { ScoringModel } from "./scoring-model.ts";
 import { ServerCounters } from "./server-counters.ts";
@@ -89,8 +91,18 @@ export class Frontend {
     const gate = (): void => this.#gate();
     // Watching the health, or asking what there is, is no work to wait for.
     const idle = new RequestActivity();
-    const onRequest = (service: string): ActiveRequest =>
-      new ActiveRequest(service === PredictionService.typeName ? activity : idle);
+    const beginCall: BeginRpcCall = (handler, request) => {
+      const active = new ActiveRequest(handler.service.typeName === PredictionService.typeName ? activity : idle);
+      const end = (): void => active.leave();
+      if (readsStream(handler)) return { request, end };
+      const onRefused = (error: ServerError): void => {
+        if (handler.requestPath === PREDICT_PATH) predictor.failed(error);
+      };
+      return {
+        request: interceptRequestMessage(request, { active, maxMessageBytes: maxMessageBytes(), onRefused }),
+        end,
+      };
+    };
     const onFailure = (error: unknown, path: string): void =>
       logger.error({ err: error, path }, "a request failed outside its method");
     const handlers = createRpcHandlers({
@@ -106,8 +118,7 @@ export class Frontend {
     });
     const listener = createRpcListener({
       handlers,
-      maxMessageBytes,
-      onRequest,
+      beginCall,
       isClosing: () => health.phase === "draining" || health.phase === "closed",
       onFailure,
     });
@@ -118,8 +129,7 @@ export class Frontend {
           onStream: createH2Predict(predict),
           handlers,
           onHttp1Request: listener,
-          maxMessageBytes,
-          onRequest,
+          beginCall,
           onFailure,
           limits,
         });

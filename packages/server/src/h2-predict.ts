@@ -38,7 +38,9 @@ class PredictHandler implements StreamHandler {
   readonly options: GrpcPredictOptions;
   readonly responses: PredictResponses = new PredictResponses();
   /** Calls whose message has not come whole, and that have a deadline. */
-  readonly deadlines: TimerWheel<Call> = new TimerWheel<Call>({ onExpired: (call) => call.refuse(deadlinePassed()) });
+  readonly deadlines: TimerWheel<Call> = new TimerWheel<Call>({
+    onExpired: (call) => call.refuseAndCount(deadlinePassed()),
+  });
 
   constructor(options: GrpcPredictOptions) {
     this.options = options;
@@ -54,10 +56,14 @@ class PredictHandler implements StreamHandler {
     const call = new Call(this, stream, route);
     stream.context = call;
     try {
+      // Counts what it refuses itself.
       this.options.gate();
-      if (route.problem !== undefined) throw route.problem;
     } catch (error) {
       call.refuse(error);
+      return this;
+    }
+    if (route.problem !== undefined) {
+      call.refuseAndCount(route.problem);
       return this;
     }
     if (route.timeoutMs !== undefined) {
@@ -74,13 +80,13 @@ class PredictHandler implements StreamHandler {
     if (messageBytes <= maxMessageBytes) return FRAME_HEADER_BYTES + messageBytes;
     const call = stream.context as Call;
     // Not now: the stream is in the middle of its body.
-    queueMicrotask(() => call.refuseMessage(messageTooLarge(`${messageBytes} bytes`, maxMessageBytes)));
+    queueMicrotask(() => call.refuseAndCount(messageTooLarge(`${messageBytes} bytes`, maxMessageBytes)));
     return 0;
   }
 
   onBodyTooLarge(stream: Http2Stream, atLeastBytes: number): void {
     const got = `${atLeastBytes - FRAME_HEADER_BYTES} bytes${stream.remoteEnding ? "" : " and more"}`;
-    (stream.context as Call).refuseMessage(messageTooLarge(got, this.options.maxMessageBytes()));
+    (stream.context as Call).refuseAndCount(messageTooLarge(got, this.options.maxMessageBytes()));
   }
 
   onLentBody(stream: Http2Stream, bytes: Buffer, start: number, end: number): void {
@@ -112,10 +118,10 @@ class PredictHandler implements StreamHandler {
         (bytes) => {
           if (!call.isOver) call.score(bytes, 0, bytes.length);
         },
-        (error: unknown) => call.refuseMessage(error),
+        (error: unknown) => call.refuseAndCount(error),
       );
     } catch (error) {
-      call.refuseMessage(error);
+      call.refuseAndCount(error);
     }
   }
 }
@@ -159,14 +165,15 @@ class Call extends ActiveRequest implements ScoreSink {
     this.#end();
   }
 
+  /** What was scored counts, even if its caller is not there to be told. */
   failed(error: unknown): void {
     this.scoringEnded();
-    this.refuseMessage(error);
+    this.refuse(this.#handler.options.predictor.failed(error));
   }
 
-  /** Refuses a call whose message has come: it counts as a failed one, even if its caller is not there to be told. */
-  refuseMessage(error: unknown): void {
-    this.refuse(this.#handler.options.predictor.failed(error));
+  /** For what is found out of one call more than once, perhaps when it is over. */
+  refuseAndCount(error: unknown): void {
+    if (!this.isOver) this.refuse(this.#handler.options.predictor.failed(error));
   }
 
   refuse(error: unknown): void {

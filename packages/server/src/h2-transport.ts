@@ -3,9 +3,7 @@ import type { UniversalHandler, UniversalServerRequest, UniversalServerResponse 
 import { createServer, encodeHeaderBlock, type Http2Server, type Http2Stream, type StreamHandler } from "@dlrm/h2";
 import { createConnectHandler } from "@dlrm/h2/connect";
 import { grpcUnimplementedBlock } from "./grpc-blocks.ts";
-import type { ActiveRequest } from "./request-activity.ts";
-import { interceptRequestMessage } from "./request-message.ts";
-import { readsStream } from "./rpc-handlers.ts";
+import type { BeginRpcCall } from "./rpc-call.ts";
 import { BAD_AUTHORITY, isUsableAuthority, noSuchMethod } from "./rpc-listener.ts";
 import type { ListenOptions, Transport, TransportLimits } from "./transport.ts";
 
@@ -19,10 +17,7 @@ export interface H2TransportOptions {
   readonly onStream: (stream: Http2Stream) => StreamHandler | undefined;
   readonly handlers: readonly UniversalHandler[];
   readonly onHttp1Request: RequestListener;
-  /** Largest request message, bytes, compressed and not. */
-  readonly maxMessageBytes: () => number;
-  /** Called when a request has come, and with the service it is for; what it returns leaves when the request is over. */
-  readonly onRequest: (service: string) => ActiveRequest;
+  readonly beginCall: BeginRpcCall;
   /** A request failed in a way that its caller cannot be told of any more. */
   readonly onFailure: (error: unknown, path: string) => void;
   readonly limits: TransportLimits;
@@ -37,7 +32,7 @@ export class H2Transport implements Transport {
   constructor(options: H2TransportOptions) {
     const { onStream, onHttp1Request, onFailure, limits } = options;
     const connect = createConnectHandler({
-      handlers: options.handlers.map((handler) => readingMessages(handler, options)),
+      handlers: options.handlers.map((handler) => beginningCalls(handler, options.beginCall)),
       fallback: answerUnknown,
       onFailure,
     });
@@ -74,30 +69,28 @@ export class H2Transport implements Transport {
   }
 }
 
-/** The handler, with its message read by us, and its calls told to `onRequest`. */
-function readingMessages(handler: UniversalHandler, options: H2TransportOptions): UniversalHandler {
-  const { maxMessageBytes, onRequest } = options;
-  const isStream = readsStream(handler);
+/** The handler, with its calls told to `beginCall`. */
+function beginningCalls(handler: UniversalHandler, beginCall: BeginRpcCall): UniversalHandler {
   const handle = async (request: UniversalServerRequest): Promise<UniversalServerResponse> => {
-    const active = onRequest(handler.service.typeName);
+    const call = beginCall(handler, request);
     try {
-      const answer = await handler(isStream ? request : interceptRequestMessage(request, active, maxMessageBytes()));
-      if (answer.body !== undefined) return { ...answer, body: leavingAfter(answer.body, active) };
-      active.leave();
+      const answer = await handler(call.request);
+      if (answer.body !== undefined) return { ...answer, body: endingAfter(answer.body, call.end) };
+      call.end();
       return answer;
     } catch (error) {
-      active.leave();
+      call.end();
       throw error;
     }
   };
   return Object.assign(handle, handler);
 }
 
-async function* leavingAfter(body: AsyncIterable<Uint8Array>, active: ActiveRequest): AsyncGenerator<Uint8Array> {
+async function* endingAfter(body: AsyncIterable<Uint8Array>, end: () => void): AsyncGenerator<Uint8Array> {
   try {
     yield* body;
   } finally {
-    active.leave();
+    end();
   }
 }
 

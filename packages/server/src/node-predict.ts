@@ -60,7 +60,13 @@ class GrpcPredictCall {
       if (!this.#answered) this.#cancelled.abort(new ServerError("cancelled", "the request was cancelled"));
     });
     try {
+      // Counts what it refuses itself.
       this.#options.gate();
+    } catch (error) {
+      this.#refuse(error);
+      return;
+    }
+    try {
       const encoding = parseGrpcEncoding(this.#headers["grpc-encoding"]);
       const timeoutMs = parseGrpcTimeoutMs(this.#headers["grpc-timeout"]);
       const deadlineAtMs = timeoutMs === undefined ? undefined : performance.now() + timeoutMs;
@@ -77,7 +83,7 @@ class GrpcPredictCall {
         if (!this.#answered) void this.#predict(message, encoding, deadlineAtMs);
       });
     } catch (error) {
-      this.#refuse(error);
+      this.#refuse(this.#options.predictor.failed(error));
     }
   }
 

@@ -34,11 +34,19 @@ const utf8 = new TextDecoder("utf-8", { fatal: true });
 const ENVELOPED = /^application\/(?:grpc|connect\+)/iu;
 const JSON_FORMAT = /^application\/(?:json|connect\+json|grpc\+json|grpc-web\+json)(?:;|\s|$)/iu;
 
+export interface RequestReading {
+  /** The call among those that are active. */
+  readonly active: ActiveRequest;
+  /** Largest request message, bytes, compressed and not. */
+  readonly maxMessageBytes: number;
+  /** The message is refused: the method is not called. */
+  readonly onRefused: (error: ServerError) => void;
+}
+
 /** Rewires `request` so that its message is read by this module; `requestMessage` gives it to the method, `activeRequest` the other. */
 export function interceptRequestMessage(
   request: UniversalServerRequest,
-  active: ActiveRequest,
-  maxMessageBytes: number,
+  { active, ...reading }: RequestReading,
 ): UniversalServerRequest {
   const { header } = request;
   const contentType = header.get("content-type") ?? "";
@@ -59,8 +67,8 @@ export function interceptRequestMessage(
     if (encoding === "gzip") header.delete(encodingHeader);
   }
   const source = request.body as AsyncIterable<Uint8Array>;
-  const reading: MessageSource = { source, contextValues, enveloped, json, encoding, declaredBytes, maxMessageBytes };
-  return { ...request, contextValues, body: replaceMessage(reading) };
+  const from: MessageSource = { source, contextValues, enveloped, json, encoding, declaredBytes, ...reading };
+  return { ...request, contextValues, body: replaceMessage(from) };
 }
 
 /** The message of the call with these context values. */
@@ -90,14 +98,13 @@ export function parseMessage<Desc extends DescMessage>(schema: Desc, message: Re
   }
 }
 
-interface MessageSource {
+interface MessageSource extends Omit<RequestReading, "active"> {
   readonly source: AsyncIterable<Uint8Array>;
   readonly contextValues: ContextValues;
   readonly enveloped: boolean;
   readonly json: boolean;
   readonly encoding: string;
   readonly declaredBytes: number | undefined;
-  readonly maxMessageBytes: number;
 }
 
 async function* replaceMessage(from: MessageSource): AsyncGenerator<Uint8Array> {
@@ -106,7 +113,9 @@ async function* replaceMessage(from: MessageSource): AsyncGenerator<Uint8Array> 
   try {
     bytes = enveloped ? await readEnveloped(from) : await readPlain(from);
   } catch (error) {
-    throw error instanceof ServerError ? toConnectError(error) : error;
+    if (!(error instanceof ServerError)) throw error;
+    from.onRefused(error);
+    throw toConnectError(error);
   }
   from.contextValues.set(messageKey, { bytes, json });
   if (enveloped) yield json ? emptyJsonEnvelope : emptyBinaryEnvelope;

@@ -3,17 +3,12 @@ import { Http2ServerRequest, type Http2ServerResponse } from "node:http2";
 import { Code } from "@connectrpc/connect";
 import type { UniversalHandler } from "@connectrpc/connect/protocol";
 import { universalRequestFromNodeRequest, universalResponseToNodeResponse } from "@connectrpc/connect-node";
-import type { ActiveRequest } from "./request-activity.ts";
-import { interceptRequestMessage } from "./request-message.ts";
-import { readsStream } from "./rpc-handlers.ts";
+import type { BeginRpcCall } from "./rpc-call.ts";
 import type { RequestListener } from "./node-transport.ts";
 
 export interface RpcListenerOptions {
   readonly handlers: readonly UniversalHandler[];
-  /** Largest request message, bytes, compressed and not. */
-  readonly maxMessageBytes: () => number;
-  /** Called when a request has come, and with the service it is for; what it returns leaves when the request is over. */
-  readonly onRequest: (service: string) => ActiveRequest;
+  readonly beginCall: BeginRpcCall;
   /** Whether connections are to be closed after the next answer. */
   readonly isClosing: () => boolean;
   /** A request failed in a way that its caller cannot be told of any more. */
@@ -28,18 +23,15 @@ type Response = (ServerResponse | Http2ServerResponse) & {
 
 /** Serves Connect's handlers, which speak gRPC, gRPC-web and Connect, to Node's HTTP/1.1 and HTTP/2 servers. */
 export function createRpcListener(options: RpcListenerOptions): RequestListener {
-  const { maxMessageBytes, isClosing, onRequest, onFailure } = options;
+  const { beginCall, isClosing, onFailure } = options;
   const handlers = new Map(options.handlers.map((handler) => [handler.requestPath, handler]));
 
   const serve = async (handler: UniversalHandler, request: Request, response: Response): Promise<void> => {
-    const active = onRequest(handler.service.typeName);
-    // The promise of a written answer does not settle over HTTP/2 in every case; that an answer closes does not fail.
-    response.once("close", () => active.leave());
     try {
-      const universal = universalRequestFromNodeRequest(request, response, undefined, undefined);
-      const answer = await handler(
-        readsStream(handler) ? universal : interceptRequestMessage(universal, active, maxMessageBytes()),
-      );
+      const call = beginCall(handler, universalRequestFromNodeRequest(request, response, undefined, undefined));
+      // The promise of a written answer does not settle over HTTP/2 in every case; that an answer closes does not fail.
+      response.once("close", call.end);
+      const answer = await handler(call.request);
       await universalResponseToNodeResponse(answer, response);
     } catch (error) {
       if (isOver(request, response)) return;

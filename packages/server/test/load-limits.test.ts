@@ -6,7 +6,7 @@ import { Health, PredictRequestSchema } from "@dlrm/proto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { exampleRequest, inputsOf, scoresOf } from "./example-requests.ts";
 import { HeldDevice } from "./held-device.ts";
-import { frame, RawHttp2Client } from "./raw-http2.ts";
+import { frame, PREDICT_PATH, RawHttp2Client } from "./raw-http2.ts";
 import { baseUrl, grpcClient, startTestServer, type TemporaryBundle, temporaryBundle } from "./serving-fixture.ts";
 
 let bundle: TemporaryBundle;
@@ -144,6 +144,50 @@ test("a request that its caller cancels while it waits is never run", async () =
   expect((await running).grpcStatus).toBe(0);
   expect((await next).grpcStatus).toBe(0);
   expect(device.begun).toEqual([1, 1, 2]);
+});
+
+test("what is refused before it is scored is counted once, by its code", async () => {
+  await using server = await startTestServer(bundle, { maxMessageBytes: 20_000 });
+  await using client = new RawHttp2Client(server.port);
+  const message = frame(messageOf(1, 1));
+  const counts = async (): Promise<Readonly<Record<string, number>>> => {
+    await client.settled();
+    return server.stats.refusedRequests;
+  };
+  expect((await client.call(message, { "grpc-timeout": "soon" })).grpcStatus).toBe(Code.InvalidArgument);
+  expect(await counts()).toEqual({ INVALID_ARGUMENT: 1 });
+  expect((await client.call(message, { "grpc-encoding": "snappy" })).grpcStatus).toBe(Code.Unimplemented);
+  expect(await counts()).toEqual({ INVALID_ARGUMENT: 1, UNIMPLEMENTED: 1 });
+  // In several frames: too large by its header, and soon by what has come.
+  const tooLarge = frame(Buffer.alloc(60_000));
+  expect((await client.call(tooLarge)).grpcStatus).toBe(Code.ResourceExhausted);
+  expect(await counts()).toEqual({ INVALID_ARGUMENT: 1, UNIMPLEMENTED: 1, RESOURCE_EXHAUSTED: 1 });
+
+  const late = client.open({ "grpc-timeout": "1n" });
+  const status = new Promise<unknown>((resolve) => {
+    late.on("response", (fields) => resolve(fields["grpc-status"])).on("error", () => {});
+  });
+  late.resume().write(message.subarray(0, 10));
+  await client.settled();
+  late.end(message.subarray(10));
+  expect(await status).toBe(String(Code.DeadlineExceeded));
+  const grpc = { INVALID_ARGUMENT: 1, UNIMPLEMENTED: 1, RESOURCE_EXHAUSTED: 1, DEADLINE_EXCEEDED: 1 };
+  expect(await counts()).toEqual(grpc);
+
+  const web = { "content-type": "application/grpc-web" };
+  expect((await client.call(tooLarge, web)).grpcStatus).toBe(Code.ResourceExhausted);
+  expect(await counts()).toEqual({ ...grpc, RESOURCE_EXHAUSTED: 2 });
+  const connect = await fetch(`${baseUrl(server.port)}${PREDICT_PATH}`, {
+    method: "POST",
+    headers: { "content-type": "application/proto", "content-encoding": "gzip" },
+    body: Buffer.from("plain"),
+  });
+  expect(connect.status).toBe(400);
+  expect(await counts()).toEqual({ ...grpc, RESOURCE_EXHAUSTED: 2, INVALID_ARGUMENT: 2 });
+  // Other methods are no requests for scores.
+  const check = { ":path": "/grpc.health.v1.Health/Check" };
+  expect((await client.call(tooLarge, check)).grpcStatus).toBe(Code.ResourceExhausted);
+  expect(await counts()).toEqual({ ...grpc, RESOURCE_EXHAUSTED: 2, INVALID_ARGUMENT: 2 });
 });
 
 test("a failed batch is INTERNAL for its requests only", async () => {
