@@ -81,16 +81,18 @@ it("asks alone with either type of ids, then for all at once, and for each score
   const turns: number[] = [];
   const parity = check(referenceOf(sizes));
   for (const bReq of [1, 16, 16]) {
-    expect(
-      await parity.check(
-        clientOf((scores) => scores, turns),
-        bReq,
-        never,
-      ),
-    ).toEqual({ ok: true, maxAbsDiff: 0 });
+    expect(await parity.check([clientOf((scores) => scores, turns)], bReq, never)).toEqual({ ok: true, maxAbsDiff: 0 });
   }
   expect(turns).toEqual([1, 1, 18, 1, 1, 18, 1, 1, 18]);
   expect(sizes).toEqual([1, 16, 16]);
+});
+
+it("sends what it sends at once over all connections", async () => {
+  const turns: number[][] = [[], [], [], []];
+  const [first, ...others] = turns.map((counts) => clientOf((scores) => scores, counts));
+  const outcome = await check(referenceOf()).check([first as PredictionClient, ...others], 2, never);
+  expect(outcome).toEqual({ ok: true, maxAbsDiff: 0 });
+  expect(turns).toEqual([[1, 1, 6], [4], [4], [4]]);
 });
 
 it.each([1, 3])(
@@ -102,7 +104,7 @@ it.each([1, 3])(
       rows.push(rows.shift() as number);
       return scores.map(({ length }) => rows.splice(0, length));
     });
-    expect(await check(referenceOf()).check(swapped, bReq, never)).toEqual({
+    expect(await check(referenceOf()).check([swapped], bReq, never)).toEqual({
       ok: false,
       maxAbsDiff: expect.any(Number),
       error: expect.stringMatching(/^among 18 requests at once: largest difference .*, expected at most 1e-4$/),
@@ -112,7 +114,7 @@ it.each([1, 3])(
 
 it("finds one wrong neighbour of many", async () => {
   const wrong = clientOf((scores) => (scores.length === 1 ? scores : [...scores.slice(0, -1), [Number.NaN]]));
-  expect(await check(referenceOf()).check(wrong, 2, never)).toEqual({
+  expect(await check(referenceOf()).check([wrong], 2, never)).toEqual({
     ok: false,
     maxAbsDiff: null,
     error: expect.stringMatching(/^among 18 requests at once: int64 ids: score 0: expected .*, got NaN$/),
@@ -121,13 +123,7 @@ it("finds one wrong neighbour of many", async () => {
 
 it("names the type of ids of an answer that is none, and asks no further", async () => {
   const turns: number[] = [];
-  expect(
-    await check(referenceOf()).check(
-      clientOf(() => [[]], turns),
-      2,
-      never,
-    ),
-  ).toEqual({
+  expect(await check(referenceOf()).check([clientOf(() => [[]], turns)], 2, never)).toEqual({
     ok: false,
     maxAbsDiff: null,
     error: "int32 ids: scores: expected shape [2], got [0]",

@@ -48,20 +48,27 @@ export class ParityCheck {
   /**
    * Sends the same examples with int32 and with int64 ids, one request after the other; then both at once among others, so that a
    * server that batches must give each its own scores. The largest difference counts.
+   *
+   * @param clients what is sent at once goes over all of them.
    */
-  async check(client: PredictionClient, bReq: number, signal: AbortSignal): Promise<ParityOutcome> {
+  async check(
+    clients: readonly [PredictionClient, ...PredictionClient[]],
+    bReq: number,
+    signal: AbortSignal,
+  ): Promise<ParityOutcome> {
     const asked = await this.#case(bReq, this.#seed);
     let maxAbsDiff = 0;
     for (const idType of ID_TYPES) {
-      const outcome = await this.#ask(client, asked, idType, signal);
+      const outcome = await this.#ask(clients[0], asked, idType, signal);
       if (!outcome.ok) return outcome;
       maxAbsDiff = Math.max(maxAbsDiff, outcome.maxAbsDiff);
     }
-    const neighbours = await this.#neighbours();
-    const together = [
-      ...ID_TYPES.map((idType) => this.#ask(client, asked, idType, signal)),
-      ...neighbours.map((other, index) => this.#ask(client, other, ID_TYPES[index % 2] as IdType, signal)),
-    ];
+    const together = [...ID_TYPES.map(() => asked), ...(await this.#neighbours())].map((item, index) => {
+      const idType = ID_TYPES[index % ID_TYPES.length] as IdType;
+      // Pairs, since with an even number of clients each would else have one type of ids.
+      const client = clients[(index >> 1) % clients.length] as PredictionClient;
+      return this.#ask(client, item, idType, signal);
+    });
     for (const outcome of await Promise.all(together)) {
       if (!outcome.ok)
         return { ...outcome, error: `among ${together.length} requests at once: ${whatIsWrong(outcome)}` };

@@ -254,7 +254,7 @@ class Run {
     const { arm, started } = this.#servers.current();
     const parity = present(this.#parity, "a reference");
     const outcome = await started.during(`parity at B_req ${bReq}`, this.#with.signal, (giveUp) =>
-      parity.check(started.client, bReq, giveUp),
+      started.overConnections((clients) => parity.check(clients, bReq, giveUp)),
     );
     this.#findings.addParity(arm.name, bReq, outcome);
     if (outcome.ok) return;

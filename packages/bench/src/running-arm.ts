@@ -17,6 +17,8 @@ export interface StartOptions {
   readonly signal: AbortSignal;
 }
 
+const CONNECTIONS = 4;
+
 /** An arm's server that was started, and the connection to it. */
 export class RunningArm {
   readonly port: number;
@@ -69,6 +71,18 @@ export class RunningArm {
     work: (giveUp: AbortSignal) => Promise<Result>,
   ): Promise<Result> {
     return await this.server.during(doing, async (ended) => await work(AbortSignal.any([ended, signal])));
+  }
+
+  /** Does `work` over several connections, so that more than one process of a server that has several answers. */
+  async overConnections<Result>(
+    work: (clients: readonly [PredictionClient, ...PredictionClient[]]) => Promise<Result>,
+  ): Promise<Result> {
+    const others = Array.from({ length: CONNECTIONS - 1 }, () => new PredictionClient(HOST, this.port));
+    try {
+      return await work([this.client, ...others]);
+    } finally {
+      for (const client of others) client.close();
+    }
   }
 
   /** @param drainMs how long the server may take after SIGTERM. */
