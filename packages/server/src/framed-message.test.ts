@@ -1,7 +1,8 @@
 import { gzipSync } from "node:zlib";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { FramedMessage } from "./framed-message.ts";
+import { BodyBudget } from "./body-budget.ts";
+import { decompressGzip, FramedMessage } from "./framed-message.ts";
 
 function frame(message: Uint8Array, flags = 0): Buffer {
   const header = Buffer.alloc(5);
@@ -19,7 +20,7 @@ test("a message is the same however its frame is cut into chunks, compressed or 
       async (message, cuts, compressed) => {
         const framed = compressed ? frame(gzipSync(message), 1) : frame(message);
         const places = [0, ...cuts.map((cut) => Math.min(cut, framed.length)).sort((a, b) => a - b), framed.length];
-        const reader = new FramedMessage(200);
+        const reader = new FramedMessage(200, new BodyBudget(Infinity).hold());
         for (let index = 1; index < places.length; index++)
           reader.push(framed.subarray(places[index - 1], places[index]));
         expect(Buffer.from(await reader.finish("gzip")).equals(Buffer.from(message))).toBe(true);
@@ -31,14 +32,59 @@ test("a message is the same however its frame is cut into chunks, compressed or 
 
 test("a message in one chunk is not copied", () => {
   const framed = frame(Buffer.from("abc"));
-  const reader = new FramedMessage(3);
+  const reader = new FramedMessage(3, new BodyBudget(Infinity).hold());
   reader.push(framed);
   expect((reader.finish("identity") as Uint8Array).buffer).toBe(framed.buffer);
 });
 
 test("the limit is of the message, exactly", () => {
-  const reader = new FramedMessage(3);
+  const reader = new FramedMessage(3, new BodyBudget(Infinity).hold());
   expect(() => reader.push(frame(Buffer.from("abcd")).subarray(0, 5))).toThrow(
     "the request message is over the limit of 3 bytes (--max-message-bytes): got 4 bytes",
   );
+});
+
+test("many messages that are decompressed at one time stay within the budget, and give back what they had", async () => {
+  const megabyte = 1024 * 1024;
+  const budget = new BodyBudget(4 * megabyte);
+  const compressed = gzipSync(Buffer.alloc(megabyte));
+  let mostHeld = 0;
+  const decompress = async (): Promise<string> => {
+    const held = budget.hold();
+    try {
+      const reader = new FramedMessage(2 * megabyte, held);
+      reader.push(frame(compressed, 1));
+      const message = await reader.finish("gzip");
+      return `${message.length} bytes`;
+    } catch (error) {
+      return String(error);
+    } finally {
+      mostHeld = Math.max(mostHeld, budget.heldBytes);
+      held.release();
+    }
+  };
+  // 25 times as much as there may be.
+  const outcomes = await Promise.all(Array.from({ length: 100 }, decompress));
+  const refused = outcomes.filter((outcome) => outcome !== "1048576 bytes");
+  expect(refused.length).toBeGreaterThan(0);
+  expect(refused.length).toBeLessThan(100);
+  for (const error of refused) {
+    expect(error).toMatch(
+      /^ServerError: the server is overloaded: \d+ of at most 4194304 bytes of requests are buffered \(--max-buffered-bytes\)$/u,
+    );
+  }
+  expect(mostHeld).toBeGreaterThan(megabyte);
+  expect(mostHeld).toBeLessThanOrEqual(4 * megabyte);
+  expect(budget.heldBytes).toBe(0);
+  expect(await decompress()).toBe("1048576 bytes");
+});
+
+test("decompressing ends when the call is over, and leaves nothing behind", async () => {
+  const budget = new BodyBudget(1_000_000);
+  const held = budget.hold();
+  const message = decompressGzip(gzipSync(Buffer.alloc(100_000)), 100_000, held);
+  expect(budget.heldBytes).toBe(65_536);
+  held.release();
+  await expect(message).rejects.toThrow("the request is over");
+  expect(budget.heldBytes).toBe(0);
 });

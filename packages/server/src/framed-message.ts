@@ -1,4 +1,5 @@
-import { gunzip } from "node:zlib";
+import { createGunzip } from "node:zlib";
+import { DECOMPRESSOR_BYTES, type HeldBody } from "./body-budget.ts";
 import { ServerError } from "./server-error.ts";
 
 export const FRAME_HEADER_BYTES = 5;
@@ -12,16 +13,20 @@ const COMPRESSED_FLAG = 1;
  */
 export class FramedMessage {
   readonly #maxMessageBytes: number;
+  readonly #held: HeldBody;
   readonly #chunks: Uint8Array[] = [];
   #received = 0;
   /** As the frame's header says; -1 before that has come. */
   #messageBytes = -1;
 
-  constructor(maxMessageBytes: number) {
+  /** What is kept of the body is taken from `held`. */
+  constructor(maxMessageBytes: number, held: HeldBody) {
     this.#maxMessageBytes = maxMessageBytes;
+    this.#held = held;
   }
 
   push(chunk: Uint8Array): void {
+    this.#held.takePiece(chunk.length);
     this.#chunks.push(chunk);
     this.#received += chunk.length;
     if (this.#messageBytes < 0) {
@@ -63,7 +68,7 @@ export class FramedMessage {
         "malformed request: the message is marked as compressed, but no header says how (expected gzip)",
       );
     }
-    return message.length === 0 ? message : decompressGzip(message, this.#maxMessageBytes);
+    return message.length === 0 ? message : decompressGzip(message, this.#maxMessageBytes, this.#held);
   }
 
   /** Length from the header, which may stand across chunks. */
@@ -78,18 +83,41 @@ export function joinChunks(chunks: readonly Uint8Array[], byteCount: number): Ui
   return chunks.length === 1 ? (chunks[0] as Uint8Array) : Buffer.concat(chunks, byteCount);
 }
 
-export function decompressGzip(bytes: Uint8Array, maxMessageBytes: number): Promise<Uint8Array> {
+/** Piece by piece, each taken from `held`: a small message may become a large one. */
+export function decompressGzip(bytes: Uint8Array, maxMessageBytes: number, held: HeldBody): Promise<Uint8Array> {
   return new Promise((resolve, reject) => {
-    gunzip(bytes, { maxOutputLength: maxMessageBytes }, (error, result) => {
-      if (error === null) resolve(result);
-      else if ((error as NodeJS.ErrnoException).code === "ERR_BUFFER_TOO_LARGE") {
+    held.take(DECOMPRESSOR_BYTES);
+    const gunzip = createGunzip();
+    const pieces: Uint8Array[] = [];
+    let received = 0;
+    const fail = (error: unknown): void => {
+      gunzip.destroy();
+      held.give(DECOMPRESSOR_BYTES);
+      reject(error);
+    };
+    gunzip.on("data", (piece: Buffer) => {
+      received += piece.length;
+      if (received > maxMessageBytes) {
         const got = `more than that after decompression (${bytes.length} bytes before)`;
-        reject(messageTooLarge(got, maxMessageBytes));
-      } else {
-        const message = `malformed request: ${bytes.length} bytes are not gzip: ${error.message}`;
-        reject(new ServerError("invalid_argument", message, { cause: error }));
+        fail(messageTooLarge(got, maxMessageBytes));
+        return;
+      }
+      try {
+        held.takePiece(piece.length);
+        pieces.push(piece);
+      } catch (error) {
+        fail(error);
       }
     });
+    gunzip.once("end", () => {
+      held.give(DECOMPRESSOR_BYTES);
+      resolve(joinChunks(pieces, received));
+    });
+    gunzip.once("error", (error) => {
+      const message = `malformed request: ${bytes.length} bytes are not gzip: ${error.message}`;
+      fail(new ServerError("invalid_argument", message, { cause: error }));
+    });
+    gunzip.end(bytes);
   });
 }
 

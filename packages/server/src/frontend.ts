@@ -1,11 +1,13 @@
 import { Health, PredictionService, ServerReflection, ServerReflectionV1Alpha } from "@dlrm/proto";
 import type { Logger } from "pino";
+import { BodyBudget } from "./body-budget.ts";
 import { toConnectError } from "./connect-error.ts";
 import type { FrontendCells } from "./frontend-cells.ts";
 import { createH2Predict } from "./h2-predict.ts";
 import { H2Transport } from "./h2-transport.ts";
 import { createHealthService } from "./health-service.ts";
 import type { HealthState } from "./health-state.ts";
+import { DEFAULT_MAX_BUFFERED_BYTES } from "./limits.ts";
 import { ModelRegistry } from "./model-registry.ts";
 import { createNodePredict, PREDICT_PATH } from "./node-predict.ts";
 import { NodeTransport } from "./node-transport.ts";
@@ -48,6 +50,7 @@ export class Frontend {
   readonly stages: StageTimes | undefined;
   readonly #health: HealthState;
   readonly #models = new ModelRegistry<ScoringModel>();
+  readonly #bodies = new BodyBudget(DEFAULT_MAX_BUFFERED_BYTES);
   #maxMessageBytes = STARTING_MAX_MESSAGE_BYTES;
 
   constructor(options: FrontendOptions) {
@@ -69,6 +72,7 @@ export class Frontend {
   add(model: ScoringModel): void {
     this.#models.add(model);
     this.#maxMessageBytes = model.limits.maxMessageBytes;
+    this.#bodies.maxBytes = model.limits.maxBufferedBytes;
   }
 
   /** Throws, and counts it, if the server takes no requests now. */
@@ -83,6 +87,7 @@ export class Frontend {
 
   #createTransport(predictor: Predictor, { transport, transportLimits: limits, logger }: FrontendOptions): Transport {
     const { activity } = this;
+    const bodies = this.#bodies;
     const health = this.#health;
     const prediction = createPredictionService(predictor);
     const services = [PredictionService, Health, ServerReflection, ServerReflectionV1Alpha];
@@ -93,15 +98,18 @@ export class Frontend {
     const idle = new RequestActivity();
     const beginCall: BeginRpcCall = (handler, request) => {
       const active = new ActiveRequest(handler.service.typeName === PredictionService.typeName ? activity : idle);
-      const end = (): void => active.leave();
-      if (readsStream(handler)) return { request, end };
+      if (readsStream(handler)) return { request, end: () => active.leave() };
+      // Until the call is over: so long Connect's handler keeps the message.
+      const held = bodies.hold();
+      const end = (): void => {
+        active.leave();
+        held.release();
+      };
       const onRefused = (error: ServerError): void => {
         if (handler.requestPath === PREDICT_PATH) predictor.failed(error);
       };
-      return {
-        request: interceptRequestMessage(request, { active, maxMessageBytes: maxMessageBytes(), onRefused }),
-        end,
-      };
+      const reading = { active, maxMessageBytes: maxMessageBytes(), held, onRefused };
+      return { request: interceptRequestMessage(request, reading), end };
     };
     const onFailure = (error: unknown, path: string): void =>
       logger.error({ err: error, path }, "a request failed outside its method");
@@ -122,7 +130,7 @@ export class Frontend {
       isClosing: () => health.phase === "draining" || health.phase === "closed",
       onFailure,
     });
-    const predict = { predictor, maxMessageBytes, gate, activity };
+    const predict = { predictor, maxMessageBytes, gate, activity, bodies };
     return transport === "node"
       ? new NodeTransport({ onStream: createNodePredict(predict), onRequest: listener, limits })
       : new H2Transport({

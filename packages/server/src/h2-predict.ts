@@ -1,4 +1,5 @@
 import { type Http2Stream, type StreamHandler, TimerWheel, type WheelTimer } from "@dlrm/h2";
+import type { HeldBody } from "./body-budget.ts";
 import { toConnectError } from "./connect-error.ts";
 import { FRAME_HEADER_BYTES, FramedMessage, messageTooLarge } from "./framed-message.ts";
 import { GRPC_HEAD, GRPC_OK_TRAILERS, grpcErrorBlock } from "./grpc-blocks.ts";
@@ -105,9 +106,10 @@ class PredictHandler implements StreamHandler {
   }
 
   #unusual(call: Call, body: Buffer): void {
-    const { maxMessageBytes } = this.options;
+    const { maxMessageBytes, bodies } = this.options;
+    call.held = bodies.hold();
     try {
-      const message = new FramedMessage(maxMessageBytes());
+      const message = new FramedMessage(maxMessageBytes(), call.held);
       if (body.length > 0) message.push(Buffer.from(body));
       const finished = message.finish(call.route.encoding);
       if (finished instanceof Uint8Array) {
@@ -132,6 +134,8 @@ class Call extends ActiveRequest implements ScoreSink {
   /** On `performance.now()`'s clock. */
   deadlineAtMs: number | undefined = undefined;
   bodyTimer: WheelTimer<Call> | undefined = undefined;
+  /** What a copy of the message, or what it is decompressed to, takes. */
+  held: HeldBody | undefined = undefined;
   isOver = false;
   // What the batcher asks of an AbortSignal.
   aborted = false;
@@ -155,6 +159,7 @@ class Call extends ActiveRequest implements ScoreSink {
   score(bytes: Uint8Array, start: number, end: number): void {
     this.scoringStarted();
     this.#handler.options.predictor.score(bytes, start, end, this);
+    this.held?.release();
   }
 
   scored(scores: Float32Array, start: number, count: number, version: string): void {
@@ -205,6 +210,7 @@ class Call extends ActiveRequest implements ScoreSink {
     this.isOver = true;
     const { deadlines } = this.#handler;
     if (this.bodyTimer?.isPending === true) deadlines.cancel(this.bodyTimer);
+    this.held?.release();
     this.leave();
   }
 }

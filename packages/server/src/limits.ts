@@ -1,3 +1,4 @@
+import { DECOMPRESSOR_BYTES } from "./body-budget.ts";
 import type { ServerLimits } from "./model-metadata.ts";
 import type { ModelPlan } from "./model-plan.ts";
 import { ServerError } from "./server-error.ts";
@@ -5,6 +6,10 @@ import type { LimitOptions } from "./server-options.ts";
 
 const DEFAULT_MAX_EXAMPLES_PER_REQUEST = 4096;
 const MEBIBYTE = 1024 * 1024;
+/** At least so many bytes of requests may be buffered by default, */
+export const DEFAULT_MAX_BUFFERED_BYTES: number = 256 * MEBIBYTE;
+/** and at least so many of the largest messages. */
+const DEFAULT_BUFFERED_MESSAGES = 4;
 const INT32_BYTES = 4;
 const INT64_BYTES = 8;
 const FLOAT32_BYTES = 4;
@@ -24,6 +29,10 @@ export function resolveLimits(options: LimitOptions, plan: ModelPlan, buckets: r
   const bytesPerExample = exampleBytes(plan);
   const maxEnqueuedBytes = options.maxEnqueuedBytes ?? maxEnqueuedExamples * bytesPerExample;
   const maxMessageBytes = options.maxMessageBytes ?? largestMessageBytes(plan, maxExamplesPerRequest);
+  const maxBufferedBytes =
+    options.maxBufferedBytes ?? Math.max(DEFAULT_MAX_BUFFERED_BYTES, DEFAULT_BUFFERED_MESSAGES * maxMessageBytes);
+  // As it came, and decompressed.
+  const largestBuffered = 2 * maxMessageBytes + DECOMPRESSOR_BYTES;
   const problems: string[] = [];
   if (maxBatchSize > largestBucket) {
     problems.push(
@@ -43,8 +52,21 @@ export function resolveLimits(options: LimitOptions, plan: ModelPlan, buckets: r
         `${mustFit} examples, the largest batch or request`,
     );
   }
+  if (maxBufferedBytes < largestBuffered) {
+    problems.push(
+      `maxBufferedBytes (--max-buffered-bytes) is ${maxBufferedBytes}, less than the ${largestBuffered} bytes that a compressed ` +
+        `message of maxMessageBytes (--max-message-bytes), ${maxMessageBytes}, may need`,
+    );
+  }
   if (problems.length > 0) throw new ServerError("invalid_options", problems.join("; "));
-  return { maxMessageBytes, maxExamplesPerRequest, maxBatchSize, maxEnqueuedExamples, maxEnqueuedBytes };
+  return {
+    maxMessageBytes,
+    maxExamplesPerRequest,
+    maxBatchSize,
+    maxEnqueuedExamples,
+    maxEnqueuedBytes,
+    maxBufferedBytes,
+  };
 }
 
 /** What an example that waits has: ids and dense features, 4 bytes each. */

@@ -3,13 +3,15 @@ import type { ModelSpec } from "@dlrm/model";
 import { DataType, type GetModelMetadataResponse, GetModelMetadataResponseSchema, Pooling } from "@dlrm/proto";
 import { DENSE_INPUT } from "./model-plan.ts";
 
-/** Limits of a server, as its metadata tells them. */
+/** Limits of a server, most of which its metadata tell. */
 export interface ServerLimits {
   readonly maxMessageBytes: number;
   readonly maxExamplesPerRequest: number;
   readonly maxBatchSize: number;
   readonly maxEnqueuedExamples: number;
   readonly maxEnqueuedBytes: number;
+  /** In each frontend. */
+  readonly maxBufferedBytes: number;
 }
 
 const ANY_NUMBER_OF_EXAMPLES = -1n;

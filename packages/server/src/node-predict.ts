@@ -1,5 +1,6 @@
 import { constants, type IncomingHttpHeaders, type OutgoingHttpHeaders, type ServerHttp2Stream } from "node:http2";
 import { PredictionService } from "@dlrm/proto";
+import type { BodyBudget } from "./body-budget.ts";
 import { toConnectError } from "./connect-error.ts";
 import { FramedMessage } from "./framed-message.ts";
 import { isGrpcProto, parseGrpcEncoding, parseGrpcTimeoutMs } from "./grpc-headers.ts";
@@ -15,6 +16,7 @@ export interface GrpcPredictOptions {
   /** Throws if the server takes no requests now. */
   readonly gate: () => void;
   readonly activity: RequestActivity;
+  readonly bodies: BodyBudget;
 }
 
 /** Takes a stream and returns true, or leaves it to others. */
@@ -54,9 +56,11 @@ class GrpcPredictCall {
 
   start(): void {
     const stream = this.#stream;
+    const held = this.#options.bodies.hold();
     stream.on("error", ignore);
     stream.once("close", () => {
       this.#active.leave();
+      held.release();
       if (!this.#answered) this.#cancelled.abort(new ServerError("cancelled", "the request was cancelled"));
     });
     try {
@@ -70,7 +74,7 @@ class GrpcPredictCall {
       const encoding = parseGrpcEncoding(this.#headers["grpc-encoding"]);
       const timeoutMs = parseGrpcTimeoutMs(this.#headers["grpc-timeout"]);
       const deadlineAtMs = timeoutMs === undefined ? undefined : performance.now() + timeoutMs;
-      const message = new FramedMessage(this.#options.maxMessageBytes());
+      const message = new FramedMessage(this.#options.maxMessageBytes(), held);
       stream.on("data", (chunk: Buffer) => {
         if (this.#answered) return;
         try {

@@ -1,6 +1,7 @@
 import { type DescMessage, fromBinary, fromJsonString, type MessageShape } from "@bufbuild/protobuf";
 import { type ContextValues, createContextKey, createContextValues } from "@connectrpc/connect";
 import type { UniversalServerRequest } from "@connectrpc/connect/protocol";
+import type { HeldBody } from "./body-budget.ts";
 import { toConnectError } from "./connect-error.ts";
 import { decompressGzip, FRAME_HEADER_BYTES, FramedMessage, joinChunks, messageTooLarge } from "./framed-message.ts";
 import { ActiveRequest, RequestActivity } from "./request-activity.ts";
@@ -39,6 +40,8 @@ export interface RequestReading {
   readonly active: ActiveRequest;
   /** Largest request message, bytes, compressed and not. */
   readonly maxMessageBytes: number;
+  /** What it takes from a budget while it is read; released by the caller, when the call is over. */
+  readonly held: HeldBody;
   /** The message is refused: the method is not called. */
   readonly onRefused: (error: ServerError) => void;
 }
@@ -123,7 +126,7 @@ async function* replaceMessage(from: MessageSource): AsyncGenerator<Uint8Array> 
 }
 
 async function readPlain(from: MessageSource): Promise<Uint8Array> {
-  const { declaredBytes, maxMessageBytes } = from;
+  const { declaredBytes, maxMessageBytes, held } = from;
   if (declaredBytes !== undefined && declaredBytes > maxMessageBytes) {
     throw messageTooLarge(`${declaredBytes} bytes`, maxMessageBytes);
   }
@@ -132,14 +135,15 @@ async function readPlain(from: MessageSource): Promise<Uint8Array> {
   for await (const chunk of from.source) {
     received += chunk.length;
     if (received > maxMessageBytes) throw messageTooLarge(`${received} bytes and more`, maxMessageBytes);
+    held.takePiece(chunk.length);
     chunks.push(chunk);
   }
   const bytes = joinChunks(chunks, received);
-  return from.encoding === "gzip" && received > 0 ? await decompressGzip(bytes, maxMessageBytes) : bytes;
+  return from.encoding === "gzip" && received > 0 ? await decompressGzip(bytes, maxMessageBytes, held) : bytes;
 }
 
 async function readEnveloped(from: MessageSource): Promise<Uint8Array> {
-  const message = new FramedMessage(from.maxMessageBytes);
+  const message = new FramedMessage(from.maxMessageBytes, from.held);
   for await (const chunk of from.source) message.push(chunk);
   return await message.finish(from.encoding);
 }

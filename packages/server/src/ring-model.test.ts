@@ -41,6 +41,7 @@ function rig(onPlaced: () => void = () => {}): { readonly model: RingModel; read
         maxBatchSize: 2,
         maxEnqueuedExamples: 100,
         maxEnqueuedBytes: 1000,
+        maxBufferedBytes: 100_000,
       },
       buckets: [2],
       ring,

@@ -20,6 +20,7 @@ export type ServeCommandOptions = Pick<
   | "maxEnqueuedBytes"
   | "maxExamplesPerRequest"
   | "maxMessageBytes"
+  | "maxBufferedBytes"
   | "drainTimeoutMs"
 > & { readonly device?: DeviceName | undefined };
 

@@ -187,6 +187,11 @@ function serveCommand(): Command {
       "largest request message, also after decompression (default: fits the largest request as JSON)",
       integer,
     )
+    .option(
+      "--max-buffered-bytes <n>",
+      "most bytes of messages in pieces or decompressed, in each frontend (default: 256 MiB, or 4 of the largest messages)",
+      integer,
+    )
     .option("--max-connections <n>", "most connections at once", integer, 10_000)
     .option("--max-streams-per-connection <n>", "most calls that a connection may have open", integer, 1024)
     .option("--max-header-bytes <n>", "largest headers of a request", integer, 16_384)

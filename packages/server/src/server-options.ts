@@ -101,6 +101,11 @@ export interface ServerOptions {
   readonly maxExamplesPerRequest?: number | undefined;
   /** Largest request message, bytes, also after decompression. Default: what the largest request takes as JSON, in whole MiB. */
   readonly maxMessageBytes?: number | undefined;
+  /**
+   * Most bytes of messages that each frontend has at one time because they come in pieces (gRPC-web and Connect) or are
+   * decompressed; beyond it, RESOURCE_EXHAUSTED. Default 256 MiB, or 4 × `maxMessageBytes` if that is larger.
+   */
+  readonly maxBufferedBytes?: number | undefined;
   /** How long `drain` waits for what is in the server, milliseconds. Default 10,000. */
   readonly drainTimeoutMs?: number | undefined;
   /** Where logs go. Default: nowhere. `dlrm-serve` logs JSON lines to stderr. */
@@ -138,7 +143,12 @@ export interface ResolvedOptions {
 /** Limits as asked for; defaults depend on the model. */
 export type LimitOptions = Pick<
   ServerOptions,
-  "maxBatchSize" | "maxEnqueuedExamples" | "maxEnqueuedBytes" | "maxExamplesPerRequest" | "maxMessageBytes"
+  | "maxBatchSize"
+  | "maxEnqueuedExamples"
+  | "maxEnqueuedBytes"
+  | "maxExamplesPerRequest"
+  | "maxMessageBytes"
+  | "maxBufferedBytes"
 >;
 
 /** The ring has room for so many, and for as many again in place of those that end. */
@@ -230,6 +240,7 @@ export function resolveOptions(options: ServerOptions): ResolvedOptions {
   integer("maxEnqueuedBytes", options.maxEnqueuedBytes, 1, Number.MAX_SAFE_INTEGER);
   integer("maxExamplesPerRequest", options.maxExamplesPerRequest, 1, MAX_INT32);
   integer("maxMessageBytes", options.maxMessageBytes, 1, MAX_INT32);
+  integer("maxBufferedBytes", options.maxBufferedBytes, 1, Number.MAX_SAFE_INTEGER);
   if (problems.length > 0) throw new ServerError("invalid_options", problems.join("; "));
   return resolved;
 }

@@ -236,6 +236,10 @@ describe("start", () => {
       "invalid_options: maxEnqueuedBytes (--max-enqueued-bytes) is 5599, less than the 5600 bytes of 100 examples, the largest " +
         "batch or request",
     );
+    expect(await code({ maxMessageBytes: 1000, maxBufferedBytes: 67_535 })).toBe(
+      "invalid_options: maxBufferedBytes (--max-buffered-bytes) is 67535, less than the 67536 bytes that a compressed message of " +
+        "maxMessageBytes (--max-message-bytes), 1000, may need",
+    );
     expect(await code({ maxBatchSize: 65, maxEnqueuedExamples: 5 })).toBe(
       "invalid_options: maxBatchSize (--max-batch-size) is 65, over the bundle's largest bucket, 64; " +
         "maxEnqueuedExamples (--max-enqueued-examples) is 5, so that a request of maxExamplesPerRequest " +

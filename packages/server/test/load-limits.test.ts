@@ -1,4 +1,5 @@
 import http2 from "node:http2";
+import { gzipSync } from "node:zlib";
 import { create, toBinary } from "@bufbuild/protobuf";
 import { Code, ConnectError, createClient } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
@@ -6,7 +7,7 @@ import { Health, PredictRequestSchema } from "@dlrm/proto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { exampleRequest, inputsOf, scoresOf } from "./example-requests.ts";
 import { HeldDevice } from "./held-device.ts";
-import { frame, PREDICT_PATH, RawHttp2Client } from "./raw-http2.ts";
+import { frame, PREDICT_PATH, type RawAnswer, RawHttp2Client } from "./raw-http2.ts";
 import { baseUrl, grpcClient, startTestServer, type TemporaryBundle, temporaryBundle } from "./serving-fixture.ts";
 
 let bundle: TemporaryBundle;
@@ -144,6 +145,46 @@ test("a request that its caller cancels while it waits is never run", async () =
   expect((await running).grpcStatus).toBe(0);
   expect((await next).grpcStatus).toBe(0);
   expect(device.begun).toEqual([1, 1, 2]);
+});
+
+const BUFFERED = { maxMessageBytes: 20_000, maxBufferedBytes: 2 * 20_000 + 65_536 };
+const OVER_BUFFERED =
+  /^the server is overloaded: \d+ of at most 105536 bytes of requests are buffered \(--max-buffered-bytes\)$/u;
+
+test("more messages at one time than may be decompressed are RESOURCE_EXHAUSTED, and plain ones and later ones are not", async () => {
+  await using server = await startTestServer(bundle, BUFFERED);
+  await using client = new RawHttp2Client(server.port);
+  const compressed = frame(gzipSync(messageOf(1, 1)), 1);
+  const call = (): Promise<RawAnswer> => client.call(compressed, { "grpc-encoding": "gzip" });
+  const many = Array.from({ length: 64 }, call);
+  const answers = await Promise.all(many);
+  const refused = answers.filter(({ grpcStatus }) => grpcStatus !== 0);
+  expect(refused.length).toBeGreaterThan(0);
+  expect(refused.length).toBeLessThan(answers.length);
+  for (const { grpcStatus, grpcMessage } of refused) {
+    expect(grpcStatus).toBe(Code.ResourceExhausted);
+    expect(grpcMessage).toMatch(OVER_BUFFERED);
+  }
+  expect(server.stats.refusedRequests).toEqual({ RESOURCE_EXHAUSTED: refused.length });
+  for (let again = 0; again < 3; again++) expect((await call()).grpcStatus).toBe(0);
+});
+
+test("more bytes of messages in pieces than may be buffered are RESOURCE_EXHAUSTED, until others have gone", async () => {
+  await using server = await startTestServer(bundle, BUFFERED);
+  await using client = new RawHttp2Client(server.port);
+  const web = { "content-type": "application/grpc-web" };
+  const held = Array.from({ length: 5 }, () => client.open(web));
+  for (const stream of held) stream.on("error", () => {}).write(frame(Buffer.alloc(19_500)).subarray(0, 19_000));
+  await client.settled();
+  const large = await client.call(frame(Buffer.alloc(19_000)), web);
+  expect(large.grpcStatus).toBe(Code.ResourceExhausted);
+  expect(large.grpcMessage).toMatch(OVER_BUFFERED);
+  expect((await client.call(frame(messageOf(1, 1)), web)).grpcStatus).toBe(0);
+  for (const stream of held) stream.close(http2.constants.NGHTTP2_CANCEL);
+  await client.settled();
+  // Malformed, but read.
+  const [first, second] = await Promise.all([1, 2].map(() => client.call(frame(Buffer.alloc(19_000)), web)));
+  expect([first?.grpcStatus, second?.grpcStatus]).toEqual([Code.InvalidArgument, Code.InvalidArgument]);
 });
 
 test("what is refused before it is scored is counted once, by its code", async () => {
