@@ -13,14 +13,19 @@ export function makePolicy<Item, Result>(
   cost: CostModel,
   sizes: BatchSizes,
 ): FlushPolicy {
-  const { policy, maxBatchSize, paddingPolicy, batchTimeoutMicros, latencyBudgetMs } = options;
+  const { policy, maxBatchSize, paddingPolicy: padding, batchTimeoutMicros, latencyBudgetMs, clock } = options;
   switch (policy) {
     case "off":
       return new OffPolicy();
     case "window":
-      return new WindowPolicy(cost, maxBatchSize, sizes, paddingPolicy, batchTimeoutMicros / 1000);
+      return new WindowPolicy(cost, maxBatchSize, sizes, padding, batchTimeoutMicros / 1000);
     case "adaptive":
-      return new AdaptivePolicy(cost, maxBatchSize, sizes, paddingPolicy, latencyBudgetMs);
+      return new AdaptivePolicy(cost, sizes, {
+        maxBatchSize,
+        padding,
+        latencyBudgetMs,
+        hasTurns: clock.afterTurn !== undefined,
+      });
     default:
       return new CheckedPolicy(policy, maxBatchSize);
   }

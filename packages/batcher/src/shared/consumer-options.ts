@@ -100,7 +100,8 @@ export function makeRingPolicy(
     case "window":
       return new WindowPolicy(cost, maxBatchSize, sizes, "padUp", batchTimeoutMicros / 1000);
     case "adaptive":
-      return new AdaptivePolicy(cost, maxBatchSize, sizes, "padUp", latencyBudgetMs);
+      // The consumer has no event loop.
+      return new AdaptivePolicy(cost, sizes, { maxBatchSize, padding: "padUp", latencyBudgetMs, hasTurns: false });
     default:
       return new CheckedPolicy(policy, maxBatchSize);
   }
