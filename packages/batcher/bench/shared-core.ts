@@ -1,7 +1,6 @@
 /**
  * `node --conditions=@dlrm/source packages/batcher/bench/shared-core.ts`: the policies where callers and batcher share one core, which
- * batches cost something outside their runs. The policy cannot see that cost: no batcher knows what its core does otherwise. Latency is that
- * of callers, whose requests wait for the core before they come to the batcher.
+ * batches cost something outside their runs. The policy cannot see that cost: no batcher knows what its core does otherwise.
  */
 import { simulate } from "./simulator.ts";
 

@@ -35,7 +35,7 @@ export interface SimulationOptions {
 
 /** What a core does for callers and batcher, one thing at a time. */
 export interface SharedCore {
-  /** To make a request, for each of its items: in the order in which callers come back. A request's latency begins before. */
+  /** To make a request, for each of its items: in the order in which callers come back. */
   readonly itemMicros: number;
   /** For a batch, outside its run (wakes, publishing): at once, before what is to be done for callers. */
   readonly batchMicros: number;
@@ -78,16 +78,7 @@ export async function simulate(options: SimulationOptions): Promise<SimulationRe
     return coreFreeMs - clock.now();
   };
   const batcher = new Batcher<number, number>({
-    // With a core to share there are turns of its loop: one ends when what is ready now has been done.
-    clock:
-      options.sharedCore === undefined
-        ? clock
-        : {
-            now: () => clock.now(),
-            schedule: (callback, delayMs) => clock.schedule(callback, delayMs),
-            cancel: (handle) => clock.cancel(handle),
-            afterTurn: (callback) => void clock.schedule(callback, occupyCoreMs(0)),
-          },
+    clock,
     policy,
     sizeOf: (size) => size,
     maxBatchSize: MAX_BATCH_SIZE,
@@ -113,9 +104,10 @@ export async function simulate(options: SimulationOptions): Promise<SimulationRe
   let finished = 0;
   let startMs = 0;
   let endMs = 0;
-  const request = async (sentMs = clock.now()): Promise<void> => {
+  const request = async (): Promise<void> => {
     const index = sent;
     sent += 1;
+    const sentMs = clock.now();
     await batcher.submit(requestSize);
     finished += 1;
     if (load.kind === "open") {
@@ -132,14 +124,13 @@ export async function simulate(options: SimulationOptions): Promise<SimulationRe
 
   if (load.kind === "closed") {
     const caller = async (): Promise<void> => {
-      const sentMs = clock.now();
       if (itemMicros > 0) {
         const workMs = occupyCoreMs(itemMicros * requestSize);
         await new Promise<void>((resolve) => {
           clock.schedule(resolve, workMs);
         });
       }
-      await request(sentMs);
+      await request();
       clock.schedule(() => void caller(), (roundTripMicros * (1 + roundTripSpread * (2 * random() - 1))) / 1000);
     };
     for (let i = 0; i < load.callers; i += 1) {

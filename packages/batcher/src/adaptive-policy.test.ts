@@ -8,17 +8,12 @@ const RUN_MS = 10;
 const CALLERS = 4;
 
 /** Of a device whose batches take 10 ms whatever their size, and four callers of whom one is back after 0.5 ms, the others after 1 ms. */
-function taught(latencyBudgetMs: number, hasTurns = false): AdaptivePolicy {
+function taught(latencyBudgetMs: number): AdaptivePolicy {
   const cost = new CostModel();
   for (const size of [1, 2, 4, 8, 1, 2, 4, 8, 1, 2, 4, 8]) {
     cost.observe(size, RUN_MS);
   }
-  const policy = new AdaptivePolicy(cost, new BatchSizes(undefined), {
-    maxBatchSize: 64,
-    padding: "minimizeCost",
-    latencyBudgetMs,
-    hasTurns,
-  });
+  const policy = new AdaptivePolicy(cost, 64, new BatchSizes(undefined), "minimizeCost", latencyBudgetMs);
   for (let atMs = 0; atMs < 400; atMs += 20) {
     policy.answered(atMs, CALLERS);
     policy.arrived(atMs + 0.5, 1, 1);

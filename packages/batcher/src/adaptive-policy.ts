@@ -13,14 +13,6 @@ const WORTH = 1.02;
 /** How much of the mean item size is forgotten with each new one. */
 const SIZE_FADE = 1 / 64;
 
-export interface AdaptivePolicyOptions {
-  readonly maxBatchSize: number;
-  readonly padding: PaddingPolicy;
-  readonly latencyBudgetMs: number;
-  /** Items come by an event loop, whose turns the clock tells (`Clock.afterTurn`). */
-  readonly hasTurns: boolean;
-}
-
 /**
  * Policy `adaptive`: flush as soon as there is room, unless the callers that are known to come back presently are worth
  * a wait.
@@ -30,10 +22,6 @@ export interface AdaptivePolicyOptions {
  * if that is above 0, and if the batch that it makes brings more items a millisecond, from when there was room, than to
  * send n at once and the others as the batch after. So no wait is longer than t, and arrivals that come at a steady rate,
  * with n about the number that come within t, are not waited for.
- *
- * Items that are there already, but that the event loop has not handed over yet, are no matter of waiting: while callers are
- * missing, what is flushed waits for the turn of the loop to end, for t at most. Where the loop has no time to spare, a batch
- * costs it as much as some items do, and fewer and larger ones are what it can do more of.
  */
 export class AdaptivePolicy implements FlushPolicy {
   readonly #cost: CostModel;
@@ -42,21 +30,22 @@ export class AdaptivePolicy implements FlushPolicy {
   readonly #sizes: BatchSizes;
   readonly #padding: PaddingPolicy;
   readonly #latencyBudgetMs: number;
-  readonly #hasTurns: boolean;
   #meanSize = 1;
   /** When the wait that goes on ends; valid iff the last decision was to wait. */
   #waitUntilMs: number | undefined;
-  /** What waits now has been given a turn. */
-  #hadTurn = false;
 
-  constructor(cost: CostModel, sizes: BatchSizes, options: AdaptivePolicyOptions) {
-    const { maxBatchSize, padding, latencyBudgetMs, hasTurns } = options;
+  constructor(
+    cost: CostModel,
+    maxBatchSize: number,
+    sizes: BatchSizes,
+    padding: PaddingPolicy,
+    latencyBudgetMs: number,
+  ) {
     this.#cost = cost;
     this.#maxBatchSize = maxBatchSize;
     this.#sizes = sizes;
     this.#padding = padding;
     this.#latencyBudgetMs = latencyBudgetMs;
-    this.#hasTurns = hasTurns;
   }
 
   decide(view: QueueView): FlushDecision {
@@ -64,23 +53,13 @@ export class AdaptivePolicy implements FlushPolicy {
     const enough = this.#enoughSize();
     if (size >= enough) {
       this.#waitUntilMs = undefined;
-      this.#hadTurn = false;
       return { flush: true, reason: "full", maxItems: Infinity, maxSize: enough };
     }
-    const runMs = this.#runMs(enough, size);
-    const latestMs = this.#latestMs(view, runMs);
-    if (latestMs > nowMs) {
-      const wait = this.#bestWait(view, enough, runMs, latestMs);
-      if (wait !== undefined) {
-        this.#waitUntilMs = wait.untilMs;
-        return wait;
-      }
-      if (this.#hasTurns && !this.#hadTurn && this.#returns.someAreMissing) {
-        this.#hadTurn = true;
-        return { flush: false, untilMs: latestMs, untilItems: Infinity, untilSize: enough, runMs, untilTurnEnds: true };
-      }
+    const wait = this.#bestWait(view, enough);
+    if (wait !== undefined) {
+      this.#waitUntilMs = wait.untilMs;
+      return wait;
     }
-    this.#hadTurn = false;
     const reason = this.#waitUntilMs !== undefined && nowMs >= this.#waitUntilMs ? "timeout" : "idle";
     this.#waitUntilMs = undefined;
     const maxSize = sizeToFlush(this.#padding, this.#sizes, this.#cost, size, nowMs - view.roomSinceMs);
@@ -107,18 +86,16 @@ export class AdaptivePolicy implements FlushPolicy {
     return Math.min(this.#maxBatchSize, this.#sizes.atLeast(Math.max(1, Math.ceil(size))));
   }
 
-  /** No wait is longer than a run, nor takes the oldest item past the budget. */
-  #latestMs({ oldestArrivalMs, roomSinceMs }: QueueView, runMs: number): number {
-    return Math.min(Math.max(roomSinceMs, oldestArrivalMs) + runMs, oldestArrivalMs + this.#latencyBudgetMs - runMs);
-  }
-
-  #bestWait(
-    view: QueueView,
-    enough: number,
-    runMs: number,
-    latestMs: number,
-  ): (FlushDecision & { readonly flush: false }) | undefined {
-    const { nowMs, items, size, roomSinceMs } = view;
+  #bestWait(view: QueueView, enough: number): (FlushDecision & { readonly flush: false }) | undefined {
+    const { nowMs, items, size, oldestArrivalMs, roomSinceMs } = view;
+    const runMs = this.#runMs(enough, size);
+    const latestMs = Math.min(
+      Math.max(roomSinceMs, oldestArrivalMs) + runMs,
+      oldestArrivalMs + this.#latencyBudgetMs - runMs,
+    );
+    if (!(latestMs > nowMs)) {
+      return undefined;
+    }
     const all = this.#returns.expected(nowMs, latestMs);
     if (all < 0.01) {
       return undefined;

@@ -428,8 +428,7 @@ export class Batcher<Item, Result> {
 
   /** After an item with this deadline has come; `more` items of size 1 have, that are not in the queue yet. */
   #considerPump(more: number, deadlineAtMs: number): void {
-    const { atMs } = this.#tick ?? this.#arrival;
-    if (this.#wait.goesOn(atMs, this.#queue.items + more, this.#queue.size + more, deadlineAtMs)) {
+    if (this.#wait.goesOn(this.#queue.items + more, this.#queue.size + more, deadlineAtMs)) {
       return;
     }
     if (this.#running.length < this.#options.maxInFlightBatches) {

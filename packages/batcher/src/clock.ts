@@ -12,11 +12,6 @@ export interface Clock {
   schedule(callback: () => void, delayMs: number, precise: boolean): TimerHandle;
   /** Forgets a timer. Does nothing for one that has fired. */
   cancel(handle: TimerHandle): void;
-  /**
-   * Calls `callback` once, when the events that are ready now have been handled: at the end of this turn of the event loop.
-   * Left out where there is no such moment; then no batch waits for it.
-   */
-  afterTurn?(callback: () => void): void;
 }
 
 interface PreciseTimer {
@@ -25,12 +20,11 @@ interface PreciseTimer {
   timeout: ReturnType<typeof setTimeout> | undefined;
 }
 
-const { setImmediate } = globalThis as { setImmediate?: (callback: () => void) => unknown };
-
 /** Runs a callback after the I/O that is ready now, without a timer's millisecond. */
 const afterIo: (callback: () => void) => void = chooseAfterIo();
 
 function chooseAfterIo(): (callback: () => void) => void {
+  const { setImmediate } = globalThis as { setImmediate?: (callback: () => void) => unknown };
   if (setImmediate !== undefined) {
     return (callback) => {
       setImmediate(callback);
@@ -95,6 +89,4 @@ export const systemClock: Clock = {
     timer.callback = undefined;
     clearTimeout(timer.timeout);
   },
-  // A browser's message to oneself may come before the answers that are ready.
-  ...(setImmediate === undefined ? {} : { afterTurn: afterIo }),
 };

@@ -37,11 +37,6 @@ export type FlushDecision =
       readonly untilSize: number;
       /** A deadline that is nearer than this to the time to ask again flushes earlier: what the run would take. */
       readonly runMs: number;
-      /**
-       * Or as soon as the events that are ready now have been handled. Then there is no timer: `untilMs` is looked at when items
-       * come. Only for a clock that has `afterTurn`.
-       */
-      readonly untilTurnEnds?: boolean;
     };
 
 /** Decides when waiting items become a batch, and learns from what happens. */

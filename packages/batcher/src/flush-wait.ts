@@ -9,13 +9,9 @@ export class FlushWait {
   readonly #clock: Clock;
   readonly #onTime: () => void;
   #wait: Wait | undefined;
-  /** When it ends, by a timer or, of one that ends with the turn, when items come after that. */
-  #untilMs = Infinity;
-  /** Armed iff there is a wait that does not end with the turn, and its end is finite. */
+  /** Armed iff there is a wait and this is finite. */
+  #timerAtMs = Infinity;
   #timer: TimerHandle;
-  #endsWithTurn = false;
-  /** The clock will call at the end of this turn; it cannot be told to forget that. */
-  #turnIsAwaited = false;
 
   constructor(clock: Clock, onTime: () => void) {
     this.#clock = clock;
@@ -25,46 +21,30 @@ export class FlushWait {
   /** Waits until this time at most. */
   begin(wait: Wait, untilMs: number, nowMs: number): void {
     this.#wait = wait;
-    this.#untilMs = untilMs;
-    this.#endsWithTurn = wait.untilTurnEnds === true && this.#clock.afterTurn !== undefined;
-    if (this.#endsWithTurn) {
-      this.#awaitTurn();
-    } else if (untilMs < Infinity) {
+    this.#timerAtMs = untilMs;
+    if (untilMs < Infinity) {
       this.#timer = this.#clock.schedule(this.#onTime, untilMs - nowMs, true);
     }
   }
 
-  /** Whether it goes on with so much in the queue, of which the newest came at `nowMs` and has this deadline. */
-  goesOn(nowMs: number, items: number, size: number, deadlineAtMs: number): boolean {
+  /** Whether it goes on with so much in the queue, of which the newest has this deadline. */
+  goesOn(items: number, size: number, deadlineAtMs: number): boolean {
     const wait = this.#wait;
-    if (wait === undefined || items >= wait.untilItems || size >= wait.untilSize) {
-      return false;
-    }
-    const flushByMs = deadlineAtMs - wait.runMs * DEADLINE_MARGIN;
-    return this.#endsWithTurn ? nowMs < this.#untilMs && nowMs <= flushByMs : this.#untilMs <= flushByMs;
+    return (
+      wait !== undefined &&
+      items < wait.untilItems &&
+      size < wait.untilSize &&
+      deadlineAtMs - wait.runMs * DEADLINE_MARGIN >= this.#timerAtMs
+    );
   }
 
   stop(): void {
     if (this.#wait !== undefined) {
       this.#wait = undefined;
-      if (!this.#endsWithTurn && this.#untilMs < Infinity) {
+      if (this.#timerAtMs < Infinity) {
         this.#clock.cancel(this.#timer);
       }
-      this.#untilMs = Infinity;
+      this.#timerAtMs = Infinity;
     }
   }
-
-  #awaitTurn(): void {
-    if (!this.#turnIsAwaited) {
-      this.#turnIsAwaited = true;
-      this.#clock.afterTurn?.(this.#onTurnEnd);
-    }
-  }
-
-  readonly #onTurnEnd = (): void => {
-    this.#turnIsAwaited = false;
-    if (this.#wait !== undefined && this.#endsWithTurn) {
-      this.#onTime();
-    }
-  };
 }

@@ -13,19 +13,14 @@ export function makePolicy<Item, Result>(
   cost: CostModel,
   sizes: BatchSizes,
 ): FlushPolicy {
-  const { policy, maxBatchSize, paddingPolicy: padding, batchTimeoutMicros, latencyBudgetMs, clock } = options;
+  const { policy, maxBatchSize, paddingPolicy, batchTimeoutMicros, latencyBudgetMs } = options;
   switch (policy) {
     case "off":
       return new OffPolicy();
     case "window":
-      return new WindowPolicy(cost, maxBatchSize, sizes, padding, batchTimeoutMicros / 1000);
+      return new WindowPolicy(cost, maxBatchSize, sizes, paddingPolicy, batchTimeoutMicros / 1000);
     case "adaptive":
-      return new AdaptivePolicy(cost, sizes, {
-        maxBatchSize,
-        padding,
-        latencyBudgetMs,
-        hasTurns: clock.afterTurn !== undefined,
-      });
+      return new AdaptivePolicy(cost, maxBatchSize, sizes, paddingPolicy, latencyBudgetMs);
     default:
       return new CheckedPolicy(policy, maxBatchSize);
   }

@@ -79,11 +79,6 @@ export class ReturnModel {
     this.#groups.push(group);
   }
 
-  /** Whether callers were answered lately, and have not come back. */
-  get someAreMissing(): boolean {
-    return this.#groups.length > 0;
-  }
-
   /** Expected number of callers that come back after `nowMs` and by `untilMs`. */
   expected(nowMs: number, untilMs: number): number {
     if (this.#groups.length === 0) {

@@ -100,8 +100,7 @@ export function makeRingPolicy(
     case "window":
       return new WindowPolicy(cost, maxBatchSize, sizes, "padUp", batchTimeoutMicros / 1000);
     case "adaptive":
-      // The consumer has no event loop.
-      return new AdaptivePolicy(cost, sizes, { maxBatchSize, padding: "padUp", latencyBudgetMs, hasTurns: false });
+      return new AdaptivePolicy(cost, maxBatchSize, sizes, "padUp", latencyBudgetMs);
     default:
       return new CheckedPolicy(policy, maxBatchSize);
   }
