@@ -50,7 +50,7 @@ export interface SummaryEnvironment {
   /** 1-minute load average before the first and after the last step. */
   readonly loadAverageBefore?: number;
   readonly loadAverageAfter?: number;
-  /** Share of all CPU time that the hypervisor took during the run, 0 to 1. */
+  /** Share of the CPU time that the hypervisor took during the run, 0 to 1: of the CPUs of servers and load generator, if they were held to some. */
   readonly stealFraction?: number;
   readonly [key: string]: unknown;
 }
