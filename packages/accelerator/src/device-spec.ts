@@ -26,7 +26,8 @@ export interface CommonSpec {
   readonly maxQueuedCalls?: number;
   /**
    * The device is given up as wedged if calls wait and none ends for this long, in milliseconds. Default 60,000;
-   * `Infinity` waits for ever. While it compiles an added bucket, `openTimeoutMs` holds instead where that is longer.
+   * `Infinity` waits for ever. While it compiles an added bucket, whether calls wait or not, `openTimeoutMs` holds instead where
+   * that is longer.
    */
   readonly callTimeoutMs?: number;
   /** `openDevice` gives up after this long, in milliseconds. Default 300,000; `Infinity` waits for ever. */

@@ -121,6 +121,37 @@ test("a compile that never ends is given up, too, where calls wait for it", asyn
   expect([call.outcome, compile.outcome]).toEqual([message, message]);
 });
 
+test("a compile that never ends is given up where nothing waits for it but its caller", async () => {
+  const { device, thread } = openFake();
+  const compile = watch(device.compile(undefined, 2));
+  thread.announceCompile();
+  const closed = watch(device.close());
+  for (let rest = 10; rest > 0; rest--) pass(100);
+  await nextTurn();
+  expect([compile.outcome, closed.outcome]).toEqual(["waits", "waits"]);
+  pass(100);
+  await nextTurn();
+  expect(compile.outcome).toBe("a fake ended no call for 1000 ms and was given up");
+  expect(closed.outcome).toBe("done");
+});
+
+test("calls of before do not count against a compile that begins when all has ended", async () => {
+  const { device, thread, sayCompiled } = openFake();
+  const first = watch(device.compile(undefined, 2));
+  thread.announceCompile();
+  thread.announceCompile();
+  sayCompiled(2);
+  pass(5000);
+  await nextTurn();
+  const second = watch(device.compile(undefined, 4));
+  thread.announceCompile();
+  for (let rest = 10; rest > 0; rest--) pass(100);
+  thread.announceCompile();
+  sayCompiled(4);
+  await nextTurn();
+  expect([first.outcome, second.outcome]).toEqual(["done", "done"]);
+});
+
 test("news of a compile that comes after the device was lost is no news", async () => {
   const { device, worker, sayCompiled } = openFake();
   const compile = watch(device.compile(undefined, 2));

@@ -28,7 +28,7 @@ export interface ThreadDeviceOptions {
   readonly buckets: readonly number[];
   readonly maxQueuedCalls: number;
   readonly callTimeoutMs: number;
-  /** How long a compile that calls wait for may take. */
+  /** How long a compile may take. */
   readonly compileTimeoutMs: number;
   readonly worker: Worker;
   readonly letters: MessagePort;
@@ -100,8 +100,8 @@ export class ThreadDevice implements Device {
   #state: State = { status: "open" };
   #watchdog: NodeJS.Timeout | undefined;
   /**
-   * When a call last ended, the first of those in flight was made, or a compile began or ended: the moment the watchdog
-   * counts from.
+   * When a call last ended, the first call or compile that is waited for was asked for, or a compile began or ended: the
+   * moment the watchdog counts from.
    */
   #progressAtMs = 0;
   /** The ring's count of compiles as the watchdog saw it last. */
@@ -161,8 +161,10 @@ export class ThreadDevice implements Device {
     const taken = [...this.buckets, ...this.#compiling.map((pending) => pending.bucket)];
     checkAddedBucket(bucket, taken, program, this.kind === "pjrt");
     await new Promise<void>((resolve, reject) => {
+      if (!this.#isAwaited) this.#progressAtMs = performance.now();
       this.#compiling.push({ bucket, resolve, reject });
       this.#post({ type: "compile", bucket, program });
+      this.#watch();
     });
   }
 
@@ -201,6 +203,11 @@ export class ThreadDevice implements Device {
     return (this.#submitted - this.#handled) | 0;
   }
 
+  /** Whether somebody waits for the thread: for a call to end, or a compile. */
+  get #isAwaited(): boolean {
+    return this.#inFlight > 0 || this.#compiling.length > 0;
+  }
+
   #refuseUnlessOpen(): void {
     if (this.#state.status === "lost") throw this.#state.error;
     if (this.#state.status === "closing") throw new AcceleratorError("closed", `${this.name} is closed`);
@@ -219,7 +226,7 @@ export class ThreadDevice implements Device {
     return new Promise((resolve, reject) => {
       const stopListening = options?.signal && this.#cancelOnAbort(options.signal, slot, reject);
       this.#pending[slot] = { slot, checked, resolve, reject, stopListening };
-      if (this.#inFlight === 0) this.#progressAtMs = performance.now();
+      if (!this.#isAwaited) this.#progressAtMs = performance.now();
       this.#submitted = (this.#submitted + 1) | 0;
       this.#ring.submit(bucketIndex);
       this.#listen();
@@ -338,7 +345,7 @@ export class ThreadDevice implements Device {
         this.#watchdog = undefined;
         // The caller's loop may have been busy for longer than the device was.
         this.#settleCompleted();
-        if (this.#inFlight === 0) return;
+        if (!this.#isAwaited) return;
         this.#noteCompiles();
         const quietMs = performance.now() - this.#progressAtMs;
         if (quietMs < this.#callTimeoutMs) {
