@@ -3,6 +3,7 @@ import {
   type ArmOutcome,
   bestPoint,
   compareWithinBudgets,
+  competingFamilies,
   type ParityEntry,
   type Point,
   type PointKey,
@@ -16,11 +17,13 @@ import type { DenseNetworkOutcome } from "./dense-network-task.ts";
 import type { ParityOutcome } from "./parity.ts";
 import type { KeptStep } from "./plan.ts";
 
-/** All that was measured, for a run that is continued. What became of the arms is left out: it is found anew. */
+/** All that was measured, for a run that is continued. What becomes of the arms is found anew. */
 export interface FindingsState {
   readonly points: readonly { readonly key: PointKey; readonly repeats: readonly PointRepeat[] }[];
   readonly parity: readonly ParityEntry[];
   readonly warnings: readonly { readonly arm: string; readonly warnings: readonly string[] }[];
+  /** Arms that failed, and why: they are tried again, and the report tells of it. */
+  readonly failed?: readonly { readonly arm: string; readonly reason: string }[];
   /** Of the run as a whole. */
   readonly runWarnings?: readonly string[];
   /** Absent until devices were compared. */
@@ -47,6 +50,9 @@ export class Findings {
       points: [...this.#points.values()],
       parity: [...this.#parity.values()],
       warnings: [...this.#warnings].map(([arm, warnings]) => ({ arm, warnings: [...warnings] })),
+      failed: [...this.#outcomes].flatMap(([arm, { status, reason }]) =>
+        status === "failed" ? [{ arm, reason: reason ?? "for a reason that is not known" }] : [],
+      ),
       runWarnings: [...this.#runWarnings],
       // Devices that could not be compared are compared again, like an arm that failed.
       ...(this.#denseNetwork.rows.length === 0 ? {} : { denseNetwork: this.#denseNetwork }),
@@ -58,6 +64,7 @@ export class Findings {
     // An arm that failed is tried again.
     for (const entry of state.parity) if (entry.ok) this.#parity.set(`${entry.arm} ${entry.bReq}`, entry);
     for (const { arm, warnings } of state.warnings) for (const warning of warnings) this.warn(arm, warning);
+    for (const { arm, reason } of state.failed ?? []) this.warn(arm, `failed before the run was continued: ${reason}`);
     for (const warning of state.runWarnings ?? []) this.warnRun(warning);
     if (state.denseNetwork !== undefined) this.#denseNetwork = state.denseNetwork;
   }
@@ -159,7 +166,7 @@ export class Findings {
     const parity = [...this.#parity.values()].sort((a, b) => order(a.arm) - order(b.arm) || a.bReq - b.bReq);
     const { rows } = this.#denseNetwork;
     const warnings = [...this.#runWarnings, ...this.#denseNetwork.warnings];
-    const families = new Map(this.#arms.map(({ name, family }) => [name, family]));
+    const arms = this.outcomes(run.finished);
     return {
       schemaVersion: 1,
       platform: run.platform,
@@ -169,8 +176,8 @@ export class Findings {
       settings: run.settings,
       parity,
       points,
-      budgets: compareWithinBudgets(points, families),
-      arms: this.outcomes(run.finished),
+      budgets: compareWithinBudgets(points, competingFamilies({ arms, parity })),
+      arms,
       ...(run.finished ? {} : { interrupted: true }),
       ...(rows.length === 0 ? {} : { denseNetwork: rows }),
       ...(warnings.length === 0 ? {} : { warnings }),

@@ -514,12 +514,23 @@ describe("runBench", { timeout: 300_000 }, () => {
   });
 
   it("tries an arm again that failed, when a run is continued", async () => {
-    const failed = await run([fakeArm("engine", { mode: "early-exit" })]);
+    const journals: string[] = [];
+    const measure: Measure = async (request) => {
+      journals.push(readFileSync(results("run.json"), "utf8"));
+      return await measured(request);
+    };
+    const py = fakeArm("py");
+    const failed = await run([fakeArm("engine", { mode: "early-exit" }), py], { measure });
     expect(failed.exitCode).toBe(1);
-    const { summary, exitCode } = await run([fakeArm("engine")], { flags: { resume: true } });
+    // It is kept at once, for a run that does not get so far as to write a report.
+    expect(JSON.parse(journals[0] ?? "")).toMatchObject({ findings: { failed: [{ arm: "engine" }] } });
+    const { summary, exitCode } = await run([fakeArm("engine"), py], { flags: { resume: true } });
     expect(exitCode).toBe(0);
-    expect(summary.arms?.[0]?.status).toBe("ok");
-    expect(summary.points).toHaveLength(2);
+    expect(summary.arms?.[0]).toMatchObject({
+      status: "ok",
+      warnings: [`failed before the run was continued: ${failed.summary.arms?.[0]?.reason}`],
+    });
+    expect(summary.points).toHaveLength(4);
   });
 
   it("continues no run with other settings, and leaves its results alone", async () => {

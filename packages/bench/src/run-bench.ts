@@ -362,6 +362,7 @@ class Run {
     this.#findings.giveUp(arm, { status: "failed", reason, logTail });
     this.#with.progress.note(`${arm} failed. ${reason}`);
     for (const line of logTail) this.#with.progress.note(`  | ${line}`);
+    this.#writeJournal();
   }
 
   async stopArm(): Promise<void> {

@@ -85,8 +85,8 @@ function cost(data: ChartData, suffix: string): BarChart {
   };
 }
 
-function isHollow(point: Point): boolean {
-  return flawsOf(point).length > 0;
+function isHollow(point: Point, { wrong }: ChartData): boolean {
+  return flawsOf(point, wrong).length > 0;
 }
 
 /** Throughput over CPU, a column a request size. */
@@ -103,7 +103,7 @@ function scaling(data: ChartData, suffix: string): LineChart {
       lines: data.arms.map((arm) =>
         pointsOf(data, arm, bReq).flatMap((point) => {
           const y = value(point);
-          return y === null || (log && y <= 0) ? [] : [{ x: point.concurrency ?? 0, y, hollow: isHollow(point) }];
+          return y === null || (log && y <= 0) ? [] : [{ x: point.concurrency ?? 0, y, hollow: isHollow(point, data) }];
         }),
       ),
     };
@@ -137,7 +137,7 @@ function latency(data: ChartData, suffix: string): LineChart {
             pointsOf(data, arm, bReq).flatMap((point) =>
               point.p99Ms === null || point.p99Ms <= 0
                 ? []
-                : [{ x: point.examplesPerS, y: point.p99Ms, hollow: isHollow(point) }],
+                : [{ x: point.examplesPerS, y: point.p99Ms, hollow: isHollow(point, data) }],
             ),
           ),
         };

@@ -36,6 +36,7 @@ export interface PagePoint {
 
 const LEFT_OUT: Readonly<Record<PointFlaw | "none", string>> = {
   none: "",
+  "wrong scores": "wrong scores",
   "client-bound": "client-bound",
   errors: "with errors",
   "sends dropped": "sends dropped",
@@ -43,6 +44,7 @@ const LEFT_OUT: Readonly<Record<PointFlaw | "none", string>> = {
 
 export function pageData(summary: Summary): PageData {
   const data = chartData(summary);
+  const { wrong } = data;
   return {
     sizes: data.sizes,
     arms: data.arms.map((name, series) => {
@@ -63,7 +65,7 @@ export function pageData(summary: Summary): PageData {
         p50Ms: point.p50Ms,
         p99Ms: point.p99Ms,
         cpuMicros: point.serverCpuMicrosPerExample,
-        leftOut: LEFT_OUT[flawsOf(point)[0] ?? "none"],
+        leftOut: LEFT_OUT[flawsOf(point, wrong)[0] ?? "none"],
       };
     }),
   };

@@ -7,6 +7,7 @@ import { noiseEvidence } from "./noise.ts";
 import { flawsOf } from "./point.ts";
 import { median } from "./statistics.ts";
 import type { Summary } from "./summary.ts";
+import { armsWithWrongScores } from "./wrong-scores.ts";
 
 /** Open loops whose offered rates are further apart than this were not under the same load. */
 const MAX_RATE_DIFFERENCE = 0.05;
@@ -29,7 +30,7 @@ export function renderComparison(a: Summary, b: Summary, comparison: RunComparis
     noise("B", b),
     changes(comparison),
     budgets(comparison),
-    points(comparison, confidence),
+    points(comparison, confidence, (point) => flawsText(point, armsWithWrongScores(a), armsWithWrongScores(b))),
     only("A", comparison.onlyA),
     only("B", comparison.onlyB),
   ];
@@ -59,7 +60,7 @@ function budgets({ budgets: list }: RunComparison): string {
   return `## Engine ÷ best Python\n\n${table([right("B_req"), right("p99 ≤"), right("A"), right("B"), right("B ÷ A")], rows)}`;
 }
 
-function points({ points: list }: RunComparison, confidence: number): string {
+function points({ points: list }: RunComparison, confidence: number, note: (point: PointComparison) => string): string {
   if (list.length === 0) return "## Points\n\nThe runs have no point in common.";
   const rows = list.map((point) => {
     const { arm, bReq, a, b, examplesPerS, p99Ms, cpuMicros } = point;
@@ -74,7 +75,7 @@ function points({ points: list }: RunComparison, confidence: number): string {
       formatOptional(b.p99Ms),
       interval(p99Ms),
       interval(cpuMicros),
-      flawsText(point),
+      note(point),
     ];
   });
   const columns = [
@@ -122,10 +123,10 @@ function otherRates(list: readonly PointComparison[]): string {
     : ` Left out of that: ${count} of the open loop, whose offered rates differ by more than ${percent(MAX_RATE_DIFFERENCE)}.`;
 }
 
-function flawsText({ a, b }: PointComparison): string {
+function flawsText({ a, b }: PointComparison, wrongInA: ReadonlySet<string>, wrongInB: ReadonlySet<string>): string {
   const side = (name: string, flaws: readonly string[]): string =>
     flaws.length === 0 ? "" : `${name}: ${flaws.join(", ")}`;
-  return [side("A", flawsOf(a)), side("B", flawsOf(b))].filter((text) => text !== "").join("; ");
+  return [side("A", flawsOf(a, wrongInA)), side("B", flawsOf(b, wrongInB))].filter((text) => text !== "").join("; ");
 }
 
 /** How many bold ratios chance alone makes, with the numbers of repeats that the runs have. */

@@ -9,14 +9,16 @@ import {
   formatSpread,
 } from "./format.ts";
 import { left, right, table } from "./markdown.ts";
-import { CLIENT_BOUND_CPU_FRACTION, CLIENT_BOUND_SEND_LAG_MS, errorCount, flawsOf } from "./point.ts";
+import { CLIENT_BOUND_CPU_FRACTION, CLIENT_BOUND_SEND_LAG_MS, errorCount, flawsOf, type PointFlaw } from "./point.ts";
 import { range } from "./statistics.ts";
 import type { Budget, Point, PointRepeat, Summary } from "./summary.ts";
+import { competingFamilies } from "./wrong-scores.ts";
 
 /** The budget that the headline is about. */
 const HEADLINE_BUDGET_MS = 20;
 const CLIENT_BOUND_MARK = "†";
 const ERRORS_MARK = "‡";
+const WRONG_MARK = "§";
 
 /** What the sections of a report share. */
 export interface ReportContext {
@@ -26,6 +28,8 @@ export interface ReportContext {
   /** Request sizes, ascending. */
   readonly sizes: readonly number[];
   readonly closed: readonly Point[];
+  /** Arms whose scores were wrong. */
+  readonly wrong: ReadonlySet<string>;
   /** Ends each heading over measured values. */
   readonly label: string;
 }
@@ -37,6 +41,9 @@ export function withinBudget(context: ReportContext): string {
     `C is the number of closed-loop callers at which the arm did best. ${CLIENT_BOUND_MARK} only client-bound points ` +
       `(the load generator used over ${CLIENT_BOUND_CPU_FRACTION * 100} % of its CPUs, or its sends lagged over ` +
       `${CLIENT_BOUND_SEND_LAG_MS} ms at p99): left out of comparisons. ${ERRORS_MARK} only points with errors: left out, too. ` +
+      (context.arms.some((arm) => context.wrong.has(arm))
+        ? `${WRONG_MARK} arms whose scores were wrong: left out, too. `
+        : "") +
       "– no point within the budget.",
   ].join("\n\n");
 }
@@ -77,10 +84,9 @@ export function comparison(
   bReq: number,
   budgetMs: number | null,
 ): Pick<Budget, "engine" | "python" | "ratio"> {
-  const families = new Map((summary.arms ?? []).map(({ arm, family }) => [arm, family]));
   return (
     summary.budgets.find((item) => item.bReq === bReq && item.budgetMs === budgetMs) ??
-    compareWithin(closed, families, bReq, budgetMs)
+    compareWithin(closed, competingFamilies(summary), bReq, budgetMs)
   );
 }
 
@@ -91,8 +97,12 @@ function versus({ engine, python }: Pick<Budget, "engine" | "python">): string {
 }
 
 /** The arm's best eligible point; if there is none, the best of those left out, marked. */
-function bestCell({ closed }: ReportContext, arm: string, bReq: number, budgetMs: number | null): string {
+function bestCell({ closed, wrong }: ReportContext, arm: string, bReq: number, budgetMs: number | null): string {
   const points = closed.filter((point) => point.arm === arm && point.bReq === bReq);
+  if (wrong.has(arm)) {
+    const any = bestPoint(points, budgetMs, { clientBound: true, errors: true });
+    return any === undefined ? "–" : `${throughput(any)} at C ${any.concurrency} ${WRONG_MARK}`;
+  }
   const best = bestPoint(points, budgetMs);
   if (best !== undefined) return `${throughput(best)} at C ${best.concurrency}`;
   const bound = bestPoint(points, budgetMs, { clientBound: true });
@@ -128,7 +138,8 @@ export function smallestConcurrency({ closed, sizes, arms, label }: ReportContex
   ].join("\n\n");
 }
 
-export function closedLoop({ closed, arms, label }: ReportContext): string {
+export function closedLoop(context: ReportContext): string {
+  const { closed, arms, label } = context;
   const order = (point: Point): number[] => [point.bReq, point.concurrency ?? 0, arms.indexOf(point.arm)];
   const rows = [...closed].sort((a, b) => compareLists(order(a), order(b)));
   return [
@@ -154,13 +165,14 @@ export function closedLoop({ closed, arms, label }: ReportContext): string {
         spread(point, point.p99Ms, (repeat) => repeat.p99Ms),
         formatCount(errorCount(point)),
         formatPercent(point.clientCpuFraction),
-        note(point),
+        note(point, context),
       ]),
     ),
   ].join("\n\n");
 }
 
-export function openLoop({ summary, arms, label }: ReportContext): string {
+export function openLoop(context: ReportContext): string {
+  const { summary, arms, label } = context;
   const open = summary.points.filter((point) => point.mode === "open");
   if (open.length === 0) return "";
   const order = (point: Point): number[] => [point.bReq, arms.indexOf(point.arm), point.offeredRps ?? 0];
@@ -197,7 +209,7 @@ export function openLoop({ summary, arms, label }: ReportContext): string {
           point.dropped === undefined ? "–" : formatCount(point.dropped),
           point.late === undefined ? "–" : formatCount(point.late),
           formatCount(errorCount(point)),
-          note(point),
+          note(point, context),
         ]),
     ),
     "Poisson arrivals at a share of the arm's own closed-loop peak, whatever the server does. p50 and p99 count from the " +
@@ -206,9 +218,16 @@ export function openLoop({ summary, arms, label }: ReportContext): string {
   ].join("\n\n");
 }
 
-function note(point: Point): string {
-  return flawsOf(point)
-    .map((flaw) => (flaw === "sends dropped" ? flaw : `${flaw} ${flaw === "errors" ? ERRORS_MARK : CLIENT_BOUND_MARK}`))
+const MARKS: Readonly<Record<PointFlaw, string>> = {
+  "wrong scores": ` ${WRONG_MARK}`,
+  "client-bound": ` ${CLIENT_BOUND_MARK}`,
+  errors: ` ${ERRORS_MARK}`,
+  "sends dropped": "",
+};
+
+function note(point: Point, { wrong }: ReportContext): string {
+  return flawsOf(point, wrong)
+    .map((flaw) => `${flaw}${MARKS[flaw]}`)
     .join(", ");
 }
 
