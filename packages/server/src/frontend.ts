@@ -18,6 +18,7 @@ import { ActiveRequest, RequestActivity } from "./request-activity.ts";
 import { interceptRequestMessage } from "./request-message.ts";
 import type { BeginRpcCall } from "./rpc-call.ts";
 import { createRpcHandlers, readsStream } from "./rpc-handlers.ts";
+import { checkRpcHeaders } from "./rpc-headers.ts";
 import { createRpcListener } from "./rpc-listener.ts";
 import type { ScoringModel } from "./scoring-model.ts";
 import { ServerCounters } from "./server-counters.ts";
@@ -121,7 +122,14 @@ export class Frontend {
         router.service(ServerReflectionV1Alpha, reflection.v1alpha);
       },
       gate: (context) => {
-        if (context.service === PredictionService) gate();
+        if (context.service !== PredictionService) return;
+        gate();
+        if (context.method !== PredictionService.method.predict) return;
+        try {
+          checkRpcHeaders(context);
+        } catch (error) {
+          throw toConnectError(predictor.failed(error));
+        }
       },
     });
     const listener = createRpcListener({

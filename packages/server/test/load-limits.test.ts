@@ -225,10 +225,29 @@ test("what is refused before it is scored is counted once, by its code", async (
   });
   expect(connect.status).toBe(400);
   expect(await counts()).toEqual({ ...grpc, RESOURCE_EXHAUSTED: 2, INVALID_ARGUMENT: 2 });
+  // What Connect itself would refuse by the headers.
+  expect((await client.call(message, { ...web, "grpc-timeout": "soon" })).grpcStatus).toBe(Code.InvalidArgument);
+  expect(await counts()).toEqual({ ...grpc, RESOURCE_EXHAUSTED: 2, INVALID_ARGUMENT: 3 });
+  expect((await client.call(message, { ...web, "grpc-encoding": "snappy" })).grpcStatus).toBe(Code.Unimplemented);
+  expect(await counts()).toEqual({ ...grpc, RESOURCE_EXHAUSTED: 2, INVALID_ARGUMENT: 3, UNIMPLEMENTED: 2 });
+  for (const [name, value, code] of [
+    ["connect-timeout-ms", "soon", "invalid_argument"],
+    ["content-encoding", "snappy", "unimplemented"],
+  ] as const) {
+    const refused = await fetch(`${baseUrl(server.port)}${PREDICT_PATH}`, {
+      method: "POST",
+      headers: { "content-type": "application/proto", [name]: value },
+      body: Buffer.from(messageOf(1, 1)),
+    });
+    expect(await refused.json()).toMatchObject({ code });
+  }
+  expect(await counts()).toEqual({ ...grpc, RESOURCE_EXHAUSTED: 2, INVALID_ARGUMENT: 4, UNIMPLEMENTED: 3 });
   // Other methods are no requests for scores.
   const check = { ":path": "/grpc.health.v1.Health/Check" };
   expect((await client.call(tooLarge, check)).grpcStatus).toBe(Code.ResourceExhausted);
-  expect(await counts()).toEqual({ ...grpc, RESOURCE_EXHAUSTED: 2, INVALID_ARGUMENT: 2 });
+  const badCheck = { ...check, "grpc-timeout": "soon" };
+  expect((await client.call(frame(Buffer.alloc(0)), badCheck)).grpcStatus).toBe(Code.InvalidArgument);
+  expect(await counts()).toEqual({ ...grpc, RESOURCE_EXHAUSTED: 2, INVALID_ARGUMENT: 4, UNIMPLEMENTED: 3 });
 });
 
 test("a failed batch is INTERNAL for its requests only", async () => {
