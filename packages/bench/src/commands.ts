@@ -8,6 +8,7 @@ import { loadTask } from "./load-options.ts";
 import { LOAD_ENTRY } from "./load-process.ts";
 import type { Machine } from "./machine.ts";
 import { pinned } from "./pinning.ts";
+import { environmentPluginPath } from "./pjrt-plugin-path.ts";
 import type { LoadStep } from "./plan.ts";
 import type { BenchSettings } from "./settings.ts";
 import { shellText } from "./shell-text.ts";
@@ -78,7 +79,7 @@ export function loadCommandText(settings: BenchSettings, machine: Machine, spec:
   return shellText(pinned(command, settings.clientCpus, machine.taskset));
 }
 
-/** What `dlrm-bench` was asked for, with every default filled in. */
+/** What `dlrm-bench` was asked for, with every default filled in, and with the plugin that the environment names where one counts. */
 export function benchCommandText(settings: BenchSettings): string {
   const { idDistribution } = settings;
   const args = [
@@ -103,5 +104,11 @@ export function benchCommandText(settings: BenchSettings): string {
     ["--id_distribution", idDistribution === "uniform" ? "uniform" : `zipf:${idDistribution.zipf}`],
     ["--seed", String(settings.seed)],
   ];
-  return shellText({ file: "dlrm-bench", args: args.flat(), env: {} });
+  return shellText({ file: "dlrm-bench", args: args.flat(), env: pluginVariable(settings) });
+}
+
+function pluginVariable({ platform, device }: BenchSettings): Record<string, string> {
+  const named = environmentPluginPath();
+  const counts = device === "pjrt" || (platform !== "sim" && device?.startsWith("pjrt:") !== true);
+  return named === undefined || !counts ? {} : { PJRT_PLUGIN_PATH: named };
 }

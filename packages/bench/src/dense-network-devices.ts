@@ -2,6 +2,7 @@ import { type Device, openDevice } from "@dlrm/accelerator";
 import { type Bundle, readStableHlo } from "@dlrm/model";
 import type { DenseNetworkRow } from "@dlrm/reporter";
 import type { DenseNetworkTask } from "./dense-network-task.ts";
+import { environmentPluginPath } from "./pjrt-plugin-path.ts";
 
 /** A device that may run the dense network here. */
 export interface Candidate {
@@ -41,7 +42,7 @@ export async function denseNetworkCandidates(bundle: Bundle, task: DenseNetworkT
 
 /** One that was named: those that are found in Python's packages are for other hardware. */
 function pluginForCpus(device: string | undefined): string | undefined {
-  return device?.startsWith("pjrt:") === true ? device.slice("pjrt:".length) : process.env["PJRT_PLUGIN_PATH"];
+  return device?.startsWith("pjrt:") === true ? device.slice("pjrt:".length) : environmentPluginPath();
 }
 
 const noPlugin: Candidate = {

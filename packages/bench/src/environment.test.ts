@@ -1,7 +1,9 @@
-import { expect, it } from "vitest";
+import { afterEach, expect, it, vi } from "vitest";
 import { cpuInstructionSets } from "./cpu-instruction-sets.ts";
 import { describeGatherKernel } from "./gather-kernel.ts";
 import { describeEnvironment, describeMachine, describePython, renderEnvironment } from "./environment.ts";
+
+afterEach(() => vi.unstubAllEnvs());
 
 it("renders one value a line, with those of objects under their name", () => {
   expect(renderEnvironment({ node: "24.1.0", packages: { jax: "0.7.0", numpy: "2.0" }, cpuCount: 2 })).toBe(
@@ -28,4 +30,11 @@ it("says nothing of a Python that isn't there", async () => {
 
 it("says nothing of the gather kernel where no file can be written", async () => {
   expect(await describeGatherKernel("/no/such/folder")).toEqual({});
+});
+
+it("tells of the plugin that PJRT_PLUGIN_PATH names", async () => {
+  vi.stubEnv("PJRT_PLUGIN_PATH", "/opt/plugin.so");
+  expect(await describeMachine()).toMatchObject({ pjrtPluginPath: "/opt/plugin.so" });
+  vi.stubEnv("PJRT_PLUGIN_PATH", "");
+  expect(await describeMachine()).not.toHaveProperty("pjrtPluginPath");
 });

@@ -6,12 +6,14 @@ import path from "node:path";
 import type { SummaryEnvironment } from "@dlrm/reporter";
 import { cpuInstructionSets } from "./cpu-instruction-sets.ts";
 import { describeGatherKernel } from "./gather-kernel.ts";
+import { environmentPluginPath } from "./pjrt-plugin-path.ts";
 
 /** What should not change during a run. */
 export async function describeMachine(): Promise<SummaryEnvironment> {
   const gitCommit = await ownCommit();
   const cpuModel = cpus()[0]?.model;
   const instructionSets = cpuInstructionSets();
+  const pjrtPluginPath = environmentPluginPath();
   return {
     ...(cpuModel === undefined ? {} : { cpuModel }),
     ...(instructionSets === undefined ? {} : { cpuInstructionSets: instructionSets }),
@@ -20,6 +22,7 @@ export async function describeMachine(): Promise<SummaryEnvironment> {
     kernel: `${type()} ${release()}`,
     node: process.versions.node,
     ...(gitCommit === undefined ? {} : { gitCommit }),
+    ...(pjrtPluginPath === undefined ? {} : { pjrtPluginPath }),
   };
 }
 

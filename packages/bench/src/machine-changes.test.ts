@@ -23,3 +23,9 @@ it("names all that differs, and what is not known any more or was not", () => {
 it("finds none on the same machine, whatever memory the kernel has kept", () => {
   expect(machineChanges(machine, { ...machine, memoryBytes: 7.9e9 })).toEqual([]);
 });
+
+it("names another plugin than the one before", () => {
+  expect(machineChanges({ ...machine, pjrtPluginPath: "/a.so" }, { ...machine, pjrtPluginPath: "/b.so" })).toEqual([
+    "pjrtPluginPath: it was /a.so, now /b.so",
+  ]);
+});

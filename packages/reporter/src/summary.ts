@@ -45,6 +45,8 @@ export interface SummaryEnvironment {
   readonly gatherKernel?: string;
   readonly gatherWhyNotNative?: string;
   readonly gitCommit?: string;
+  /** The PJRT plugin that `PJRT_PLUGIN_PATH` named. */
+  readonly pjrtPluginPath?: string;
   /** What was pinned, and how that was checked. */
   readonly pinning?: string;
   /** 1-minute load average before the first and after the last step. */
