@@ -6,6 +6,15 @@ const PIECE_BYTES = 128;
 /** What decompressing one message takes beside its bytes: gzip's window and state, and the buffer that it writes to. */
 export const DECOMPRESSOR_BYTES: number = 64 * 1024;
 
+/** Pieces are seldom shorter on the whole: frames and buffers of gzip are of 16 KiB, and reads may cut them. */
+const USUAL_PIECE_BYTES = 4096;
+
+/** What one message of that size may need: as it came, with its frame's header, and decompressed. */
+export function largestBodyBytes(messageBytes: number): number {
+  const pieces = 1 + Math.ceil(messageBytes / USUAL_PIECE_BYTES);
+  return 2 * (messageBytes + pieces * PIECE_BYTES) + DECOMPRESSOR_BYTES;
+}
+
 /** Bytes of requests' bodies that a frontend may have at one time because they come in pieces or are decompressed. */
 export class BodyBudget {
   maxBytes: number;

@@ -1,7 +1,8 @@
+import { randomBytes } from "node:crypto";
 import { gzipSync } from "node:zlib";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { BodyBudget } from "./body-budget.ts";
+import { BodyBudget, largestBodyBytes } from "./body-budget.ts";
 import { decompressGzip, FramedMessage } from "./framed-message.ts";
 
 function frame(message: Uint8Array, flags = 0): Buffer {
@@ -78,6 +79,18 @@ test("many messages that are decompressed at one time stay within the budget, an
   expect(budget.heldBytes).toBe(0);
   expect(await decompress()).toBe("1048576 bytes");
 });
+
+test.each([1000, 20_000, 3_000_000])(
+  "the largest message, of %i bytes, fits the least budget that there may be",
+  async (most) => {
+    // Random bytes: as large compressed as they are.
+    const message = randomBytes(Math.floor(most * 0.999) - 40);
+    const framed = frame(gzipSync(message), 1);
+    const reader = new FramedMessage(most, new BodyBudget(largestBodyBytes(most)).hold());
+    for (let at = 0; at < framed.length; at += 4096) reader.push(framed.subarray(at, at + 4096));
+    expect((await reader.finish("gzip")).length).toBe(message.length);
+  },
+);
 
 test("decompressing ends when the call is over, and leaves nothing behind", async () => {
   const budget = new BodyBudget(1_000_000);

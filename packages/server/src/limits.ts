@@ -1,4 +1,4 @@
-import { DECOMPRESSOR_BYTES } from "./body-budget.ts";
+import { largestBodyBytes } from "./body-budget.ts";
 import type { ServerLimits } from "./model-metadata.ts";
 import type { ModelPlan } from "./model-plan.ts";
 import { ServerError } from "./server-error.ts";
@@ -31,8 +31,7 @@ export function resolveLimits(options: LimitOptions, plan: ModelPlan, buckets: r
   const maxMessageBytes = options.maxMessageBytes ?? largestMessageBytes(plan, maxExamplesPerRequest);
   const maxBufferedBytes =
     options.maxBufferedBytes ?? Math.max(DEFAULT_MAX_BUFFERED_BYTES, DEFAULT_BUFFERED_MESSAGES * maxMessageBytes);
-  // As it came, and decompressed.
-  const largestBuffered = 2 * maxMessageBytes + DECOMPRESSOR_BYTES;
+  const largestBuffered = largestBodyBytes(maxMessageBytes);
   const problems: string[] = [];
   if (maxBatchSize > largestBucket) {
     problems.push(

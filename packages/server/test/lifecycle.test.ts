@@ -236,8 +236,8 @@ describe("start", () => {
       "invalid_options: maxEnqueuedBytes (--max-enqueued-bytes) is 5599, less than the 5600 bytes of 100 examples, the largest " +
         "batch or request",
     );
-    expect(await code({ maxMessageBytes: 1000, maxBufferedBytes: 67_535 })).toBe(
-      "invalid_options: maxBufferedBytes (--max-buffered-bytes) is 67535, less than the 67536 bytes that a compressed message of " +
+    expect(await code({ maxMessageBytes: 1000, maxBufferedBytes: 68_047 })).toBe(
+      "invalid_options: maxBufferedBytes (--max-buffered-bytes) is 68047, less than the 68048 bytes that a compressed message of " +
         "maxMessageBytes (--max-message-bytes), 1000, may need",
     );
     expect(await code({ maxBatchSize: 65, maxEnqueuedExamples: 5 })).toBe(

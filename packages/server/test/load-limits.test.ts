@@ -147,9 +147,9 @@ test("a request that its caller cancels while it waits is never run", async () =
   expect(device.begun).toEqual([1, 1, 2]);
 });
 
-const BUFFERED = { maxMessageBytes: 20_000, maxBufferedBytes: 2 * 20_000 + 65_536 };
+const BUFFERED = { maxMessageBytes: 20_000, maxBufferedBytes: 107_072 };
 const OVER_BUFFERED =
-  /^the server is overloaded: \d+ of at most 105536 bytes of requests are buffered \(--max-buffered-bytes\)$/u;
+  /^the server is overloaded: \d+ of at most 107072 bytes of requests are buffered \(--max-buffered-bytes\)$/u;
 
 test("more messages at one time than may be decompressed are RESOURCE_EXHAUSTED, and plain ones and later ones are not", async () => {
   await using server = await startTestServer(bundle, BUFFERED);
