@@ -5,14 +5,15 @@ export function formatCount(value: number): string {
     .replaceAll(/\B(?=(\d{3})+$)/g, ",");
 }
 
-/** Three significant digits below 1,000, whole numbers with thousands separators from there. */
+/** Three significant digits below 1,000, of them at most three behind the point; whole numbers with thousands separators from there. */
 export function formatNumber(value: number): string {
   if (value >= 999.5)
     return Math.round(value)
       .toString()
       .replaceAll(/\B(?=(\d{3})+$)/g, ",");
   if (value === 0) return "0";
-  const digits = Math.max(0, Math.min(3, 2 - Math.floor(Math.log10(value))));
+  // Of the rounded value: 9.999 is 10.0, not 10.00.
+  const digits = Math.max(0, Math.min(3, 2 - Math.floor(Math.log10(Number(value.toPrecision(3))))));
   return value.toFixed(digits);
 }
 
