@@ -28,27 +28,24 @@ async function pjrtLine(): Promise<string> {
   return found.available ? "available" : `not available: ${found.missing.split("\n")[0]}`;
 }
 
-/** What `dlrm-serve --version` prints: versions, the gather kernel and the devices of this machine, a line each. */
-export async function versionReport(): Promise<string> {
-  const lines = [`dlrm-serve ${await packageVersion()}`, `node ${process.version}`];
-  const dir = await mkdtemp(path.join(tmpdir(), "dlrm-probe-"));
-  try {
-    const bundle = await exportBundle({ spec: PROBE, seed: 1, dir: path.join(dir, "bundle") });
-    lines.push(
-      `gather kernel: ${await kernelLine(bundle.paths.tables)}`,
-      `device onnxruntime: ${await onnxRuntimeLine(bundle.paths.onnx)}`,
-      "device simulated: available",
-      `device pjrt: ${await pjrtLine()}`,
-    );
-  } finally {
-    await rm(dir, { recursive: true, force: true });
-  }
-  return lines.join("\n");
+/**
+ * What `dlrm-serve --version` prints: versions, the gather kernel and the devices of this machine, a line each. A model is
+ * written to `tempDir` and run; where that cannot be, as where it is full, the report says so.
+ */
+export async function versionReport(tempDir: string = tmpdir()): Promise<string> {
+  return [
+    `dlrm-serve ${await packageVersion()}`,
+    `node ${process.version}`,
+    `gather kernel: ${await kernelLine()}`,
+    `device onnxruntime: ${await onnxRuntimeLine(tempDir)}`,
+    "device simulated: available",
+    `device pjrt: ${await pjrtLine()}`,
+  ].join("\n");
 }
 
-async function kernelLine(safetensors: string): Promise<string> {
+async function kernelLine(): Promise<string> {
   try {
-    const store = await openEmbeddingStore({ safetensors });
+    const store = await openEmbeddingStore({ rows: { row: { dim: 4, data: new Float32Array(4) } } });
     const { name, whyNotNative } = store.kernel;
     store.close();
     return whyNotNative === undefined ? name : `${name} (not native: ${whyNotNative})`;
@@ -57,7 +54,24 @@ async function kernelLine(safetensors: string): Promise<string> {
   }
 }
 
-async function onnxRuntimeLine(modelPath: string): Promise<string> {
+async function onnxRuntimeLine(tempDir: string): Promise<string> {
+  let dir: string | undefined;
+  try {
+    dir = await mkdtemp(path.join(tempDir, "dlrm-probe-"));
+    const { paths } = await exportBundle({ spec: PROBE, seed: 1, dir: path.join(dir, "bundle") });
+    return await tryModel(paths.onnx);
+  } catch (error) {
+    const found = await deviceAvailability("onnxruntime");
+    return found.available
+      ? `available, not tried with a model: ${messageOf(error)}`
+      : `not available: ${found.missing}`;
+  } finally {
+    if (dir !== undefined) await rm(dir, { recursive: true, force: true });
+  }
+}
+
+/** Where the runtime fails, that is the answer, and nothing thrown. */
+async function tryModel(modelPath: string): Promise<string> {
   try {
     const device = await openDevice({ kind: "onnxruntime", modelPath, buckets: [1], numThreads: 1 });
     const { name } = device;
