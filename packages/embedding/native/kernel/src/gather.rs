@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use crate::plan::Plan;
 use crate::pool::{Bags, pool_bags_of};
-use crate::prefetch::{Prefetch, for_each_line};
+use crate::prefetch::for_each_line;
 use crate::resolve::{Block, Inputs, Resolved, Rows, resolve, resolve_block};
 use crate::simd::Level;
 use crate::store::Store;
@@ -59,7 +59,8 @@ pub struct Call<'a> {
 /// What calls of one thread reuse, so that they allocate nothing.
 pub struct Scratch {
     level: Level,
-    prefetch: Prefetch,
+    /// Rows to ask for ahead; 0: what is best here.
+    distance: usize,
     rows: Rows,
     cursors: Vec<usize>,
     /// Lengths of bags, where they differ: those of the first feature, then of the next.
@@ -77,7 +78,7 @@ impl Scratch {
         let level = if Level::available().contains(&level) { level } else { Level::best() };
         Scratch {
             level,
-            prefetch: Prefetch::of_this_cpu(),
+            distance: 0,
             rows: Rows::default(),
             cursors: Vec::new(),
             lengths: Vec::new(),
@@ -86,9 +87,9 @@ impl Scratch {
         }
     }
 
-    /// Prefetches this many rows ahead in every table; 0: as many as fit the row size.
+    /// Prefetches this many rows ahead in every table; 0: as many as are best for the store and the row size.
     pub fn set_distance(&mut self, rows: usize) {
-        self.prefetch.set_distance(rows);
+        self.distance = rows;
     }
 
     /// The instruction set in use.
@@ -170,7 +171,7 @@ pub fn gather(store: &Store, plan: &Plan, scratch: &mut Scratch, call: Call<'_>)
     // Ids of later blocks are read again there: another thread may have changed them since they were checked, and an address must come
     // from a checked id.
     let mut resolved_to = examples_per_block;
-    let Scratch { level, prefetch, rows, cursors, lengths, current, next } = scratch;
+    let Scratch { level, distance, rows, cursors, lengths, current, next } = scratch;
     rows.clear();
     let inputs =
         Inputs { plan, version: &version, ids, weights: call.weights, lengths: call.lengths.map(|_| &lengths[..]), batch };
@@ -178,7 +179,8 @@ pub fn gather(store: &Store, plan: &Plan, scratch: &mut Scratch, call: Call<'_>)
         return Outcome::OutOfVocabulary(at);
     }
     let row_bytes = plan.features.iter().map(|feature| feature.row_bytes).max().unwrap_or(1);
-    let distance = prefetch.distance(row_bytes);
+    let prefetch = store.prefetch();
+    let distance = if *distance > 0 { *distance } else { prefetch.distance(row_bytes) };
     for &row in rows.addresses.iter().take(distance) {
         for_each_line(row, row_bytes, prefetch.step(row_bytes), |line| level.prefetch(line));
     }

@@ -22,6 +22,7 @@ mod memory;
 mod plan;
 mod pool;
 mod prefetch;
+mod prefetch_trial;
 mod resolve;
 mod simd;
 mod store;

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
+use crate::prefetch_trial;
+use crate::simd::Level;
 use crate::store::Builder;
 use crate::table::Source;
 
@@ -58,7 +60,7 @@ struct Piece<'a> {
     len: usize,
 }
 
-/// Reads all tables that come from files into their memory.
+/// Reads all tables that come from files into their memory, and finds out how rows are best asked for there.
 pub fn load_tables(builder: &mut Builder, threads: usize, progress: &LoadProgress) -> Result<(), LoadError> {
     if builder.mapped {
         return Ok(());
@@ -83,17 +85,17 @@ pub fn load_tables(builder: &mut Builder, threads: usize, progress: &LoadProgres
     }
     let next = AtomicUsize::new(0);
     let failure = Mutex::new(None);
-    let builder = &*builder;
+    let filled = &*builder;
     let work = || {
         while let Some(piece) = pieces.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let memory = &builder.memories[piece.table];
+            let memory = &filled.memories[piece.table];
             // SAFETY: the piece lies in the table's memory, no other piece overlaps it, and nobody else knows the memory yet: the
             // builder is borrowed mutably by the caller. Anonymous memory is initialized (zeros).
             let bytes = unsafe { std::slice::from_raw_parts_mut(memory.as_ptr().add(piece.start), piece.len) };
             let done = if progress.cancelled.load(Ordering::Relaxed) {
                 Err(LoadError::Cancelled)
             } else {
-                read_piece(piece, bytes, &builder.tables[piece.table].name)
+                read_piece(piece, bytes, &filled.tables[piece.table].name)
             };
             if let Err(error) = done {
                 next.store(pieces.len(), Ordering::Relaxed);
@@ -109,10 +111,11 @@ pub fn load_tables(builder: &mut Builder, threads: usize, progress: &LoadProgres
         }
         work();
     });
-    match failure.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
-        Some(error) => Err(error),
-        None => Ok(()),
+    if let Some(error) = failure.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
+        return Err(error);
     }
+    builder.prefetch = prefetch_trial::fastest(&builder.memories, Level::best());
+    Ok(())
 }
 
 fn read_piece(piece: &Piece<'_>, bytes: &mut [u8], table: &str) -> Result<(), LoadError> {

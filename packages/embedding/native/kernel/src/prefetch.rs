@@ -4,10 +4,8 @@
 const LINE: usize = 64;
 
 /// How far ahead rows are asked for, and how many of their lines.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Prefetch {
-    /// Rows to ask for ahead; 0: as many as `ahead_bytes` hold.
-    rows: usize,
     /// Enough to cover memory's latency, few enough to be there still when they are used.
     ahead_bytes: usize,
     /// Bytes that come with one line that is asked for.
@@ -15,26 +13,26 @@ pub(crate) struct Prefetch {
 }
 
 impl Prefetch {
-    /// As measured with random rows of 512 bytes. Intel's cores are best with 100 to 200 rows ahead, into the second level cache. AMD's
-    /// are best with 8 to 24, and when only every other line is asked for: the hardware then fetches its neighbour, and twice as much
-    /// is on its way with as many outstanding misses.
-    pub fn of_this_cpu() -> Prefetch {
-        let (ahead_rows, step) = match vendor() {
-            Some(b"GenuineIntel") => (128, LINE),
-            Some(b"AuthenticAMD") => (16, 2 * LINE),
-            _ => (24, LINE),
-        };
-        Prefetch { rows: 0, ahead_bytes: ahead_rows * 512, step }
+    /// Ways that were the fastest on some core, with random rows of 512 bytes: into the second level cache, and with `step` of two
+    /// lines where the hardware fetches each line's neighbour by itself.
+    pub const ALL: &[Prefetch] =
+        &[Prefetch::of(16, 2 * LINE), Prefetch::of(24, LINE), Prefetch::of(48, LINE), Prefetch::of(128, LINE)];
+
+    const fn of(ahead_rows: usize, step: usize) -> Prefetch {
+        Prefetch { ahead_bytes: ahead_rows * 512, step }
     }
 
-    /// See `rows`.
-    pub fn set_distance(&mut self, rows: usize) {
-        self.rows = rows;
+    /// What is usually the fastest on cores of this vendor.
+    pub fn of_this_cpu() -> Prefetch {
+        match vendor() {
+            Some(b"GenuineIntel") => Prefetch::of(128, LINE),
+            _ => Prefetch::of(24, LINE),
+        }
     }
 
     /// Rows to ask for ahead, where the largest are this long.
     pub fn distance(&self, row_bytes: usize) -> usize {
-        if self.rows > 0 { self.rows } else { (self.ahead_bytes / row_bytes.max(1)).clamp(4, 512) }
+        (self.ahead_bytes / row_bytes.max(1)).clamp(4, 512)
     }
 
     /// Bytes from one line to ask for to the next, in rows this long: a power of two.
@@ -61,7 +59,7 @@ pub(crate) fn for_each_line(row: *const u8, row_bytes: usize, step: usize, mut a
 fn vendor() -> Option<&'static [u8; 12]> {
     let id = std::arch::x86_64::__cpuid(0);
     let name = [id.ebx, id.edx, id.ecx].map(u32::to_le_bytes).concat();
-    [b"GenuineIntel", b"AuthenticAMD"].into_iter().find(|known| name == known.as_slice())
+    [b"GenuineIntel"].into_iter().find(|known| name == known.as_slice())
 }
 
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
@@ -74,7 +72,7 @@ mod tests {
     use super::{LINE, Prefetch, for_each_line};
 
     fn lines(step: usize, row: usize, row_bytes: usize) -> Vec<usize> {
-        let step = Prefetch { rows: 0, ahead_bytes: 0, step }.step(row_bytes);
+        let step = Prefetch { ahead_bytes: 0, step }.step(row_bytes);
         let mut lines = Vec::new();
         for_each_line(std::ptr::without_provenance(row), row_bytes, step, |line| lines.push(line.addr()));
         lines
@@ -97,9 +95,7 @@ mod tests {
 
     #[test]
     fn rows_ahead_follow_the_size_of_rows_unless_they_are_given() {
-        let mut prefetch = Prefetch { rows: 0, ahead_bytes: 8192, step: LINE };
+        let prefetch = Prefetch { ahead_bytes: 8192, step: LINE };
         assert_eq!([64, 512, 4096, 1].map(|bytes| prefetch.distance(bytes)), [128, 16, 4, 512]);
-        prefetch.set_distance(3);
-        assert_eq!(prefetch.distance(512), 3);
     }
 }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use arc_swap::ArcSwap;
 
 use crate::memory::{HUGE_PAGE_BYTES, Memory};
+use crate::prefetch::Prefetch;
 use crate::table::{Source, TableSpec};
 
 /// Tables that any number of threads read, each gather from one version of all of them.
@@ -19,6 +20,7 @@ pub struct Store {
     current: ArcSwap<Version>,
     /// Held while a version is being made: updates are one after the other.
     writer: Mutex<()>,
+    prefetch: Prefetch,
 }
 
 /// All rows of all tables, as of one update.
@@ -133,6 +135,10 @@ impl Store {
         self.current.load().epoch
     }
 
+    pub(crate) fn prefetch(&self) -> Prefetch {
+        self.prefetch
+    }
+
     pub(crate) fn version(&self) -> arc_swap::Guard<Arc<Version>> {
         self.current.load()
     }
@@ -213,6 +219,8 @@ pub struct Builder {
     pub(crate) tables: Vec<TableSpec>,
     pub(crate) memories: Vec<Memory>,
     pub(crate) mapped: bool,
+    /// How rows are asked for.
+    pub(crate) prefetch: Prefetch,
 }
 
 impl Builder {
@@ -234,7 +242,7 @@ impl Builder {
             }
             memories.push(memory);
         }
-        Ok(Builder { tables, memories, mapped: map_files })
+        Ok(Builder { tables, memories, mapped: map_files, prefetch: Prefetch::of_this_cpu() })
     }
 
     /// Puts bytes into a table that comes from memory.
@@ -260,6 +268,7 @@ impl Builder {
             current: ArcSwap::from_pointee(Version { epoch: 0, tables: tables.collect() }),
             tables: self.tables,
             writer: Mutex::new(()),
+            prefetch: self.prefetch,
         }
     }
 }
