@@ -1,5 +1,6 @@
 import path from "node:path";
 import { PLATFORMS, type Platform } from "@dlrm/arm-contract";
+import { DEVICE_NAMES, isDeviceName } from "@dlrm/arm-engine";
 import { DEFAULT_BUCKETS } from "@dlrm/model";
 import { BenchError } from "./bench-error.ts";
 import { formatCpuList, parseCpuList } from "./cpu-list.ts";
@@ -229,8 +230,7 @@ class FlagReader {
   /** A name that `dlrm-serve --device` takes. */
   device(name: string): string {
     const text = this.text(name, "simulated");
-    if (/^(?:onnxruntime|simulated|pjrt|pjrt:.+)$/.test(text)) return text;
-    return this.#wrong(name, "one of onnxruntime, simulated, pjrt, pjrt:/path/of/plugin.so", text, text);
+    return isDeviceName(text) ? text : this.#wrong(name, `one of ${DEVICE_NAMES.join(", ")}`, text, text);
   }
 
   #wrong<Value>(name: string, expected: string, got: string, fallback: Value, nearest?: string): Value {

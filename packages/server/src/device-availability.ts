@@ -1,6 +1,6 @@
 import path from "node:path";
 import { AcceleratorError, findPjrtDevice, findPjrtPlugin, openDevice } from "@dlrm/accelerator";
-import { DEVICE_KINDS, DEVICE_NAMES, isPjrtDevice, type DeviceKind, type DeviceName } from "./server-options.ts";
+import { DEVICE_NAMES, isDeviceName, isPjrtDevice, type DeviceName } from "./server-options.ts";
 import { ServerError } from "./server-error.ts";
 
 export type DeviceAvailability = { readonly available: true } | { readonly available: false; readonly missing: string };
@@ -32,7 +32,7 @@ const PLATFORM_DEVICES = { cpu: "onnxruntime", cuda: "pjrt", sim: "simulated", t
 /** The device `named`, or else the platform's own. Throws `invalid_options` if it is no device's name. */
 export function platformDevice(platform: keyof typeof PLATFORM_DEVICES, named?: string): DeviceName {
   if (named === undefined) return PLATFORM_DEVICES[platform];
-  if (isPjrtDevice(named) || DEVICE_KINDS.includes(named as DeviceKind)) return named as DeviceName;
+  if (isDeviceName(named)) return named;
   throw new ServerError(
     "invalid_options",
     `device must be one of ${DEVICE_NAMES.join(", ")}, got ${JSON.stringify(named)}`,

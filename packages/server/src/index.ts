@@ -12,7 +12,7 @@ export type {
   ServerOptions,
   TransportKind,
 } from "./server-options.ts";
-export { BATCHING_POLICIES, DEVICE_KINDS, TRANSPORTS } from "./server-options.ts";
+export { BATCHING_POLICIES, DEVICE_KINDS, DEVICE_NAMES, isDeviceName, TRANSPORTS } from "./server-options.ts";
 export type { ServerLimits } from "./model-metadata.ts";
 export type { ServerStats } from "./server-counters.ts";
 export type { ServeCommandLine, ServeCommandOptions } from "./serve-command-line.ts";

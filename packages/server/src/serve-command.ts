@@ -5,11 +5,10 @@ import { type RunningServer, startServer } from "./server.ts";
 import { ServerError } from "./server-error.ts";
 import {
   BATCHING_POLICIES,
-  DEVICE_KINDS,
   DEVICE_NAMES,
   DEVICE_PRECISIONS,
   type DeviceName,
-  isPjrtDevice,
+  isDeviceName,
   type ServerOptions,
   TRANSPORTS,
 } from "./server-options.ts";
@@ -203,9 +202,7 @@ function serveCommand(): Command {
 }
 
 function deviceName(text: string): DeviceName {
-  const kind = DEVICE_KINDS.find((known) => known === text);
-  if (kind !== undefined) return kind;
-  if (isPjrtDevice(text)) return text;
+  if (isDeviceName(text)) return text;
   throw new InvalidArgumentError(`Allowed choices are ${DEVICE_NAMES.join(", ")}.`);
 }
 

@@ -15,6 +15,11 @@ export type DeviceName = DeviceKind | PjrtDeviceName;
 /** Names of devices as help and errors show them. */
 export const DEVICE_NAMES: readonly string[] = [...DEVICE_KINDS, "pjrt", "pjrt:/path/of/plugin.so"];
 
+/** Whether it is the name of a device, as `--device` and `startServer` take it. */
+export function isDeviceName(name: unknown): name is DeviceName {
+  return isPjrtDevice(name) || DEVICE_KINDS.includes(name as DeviceKind);
+}
+
 export function isPjrtDevice(device: unknown): device is PjrtDeviceName {
   return device === "pjrt" || (typeof device === "string" && /^pjrt:./.test(device));
 }
@@ -219,8 +224,8 @@ export function resolveOptions(options: ServerOptions): ResolvedOptions {
   };
   integer("port", resolved.port, 0, MAX_PORT);
   integer("adminPort", options.adminPort, 0, MAX_PORT);
-  if (typeof resolved.device !== "function" && !isPjrtDevice(resolved.device)) {
-    oneOf("device", resolved.device, [...DEVICE_KINDS, "pjrt", "pjrt:PATH"]);
+  if (typeof resolved.device !== "function" && !isDeviceName(resolved.device)) {
+    oneOf("device", resolved.device, DEVICE_NAMES);
   }
   oneOf("devicePrecision", resolved.devicePrecision, precisionsOf(resolved.device));
   micros("simulatedFixedMicros", resolved.simulatedFixedMicros);

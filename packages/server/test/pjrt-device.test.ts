@@ -42,6 +42,6 @@ test("a plugin that is not there is told of when the server starts", async () =>
   });
   await expect(startTestServer(bundle, { device: "pjrt:" as never })).rejects.toMatchObject({
     code: "invalid_options",
-    message: 'device must be one of onnxruntime, simulated, pjrt, pjrt:PATH, got "pjrt:"',
+    message: 'device must be one of onnxruntime, simulated, pjrt, pjrt:/path/of/plugin.so, got "pjrt:"',
   });
 });
