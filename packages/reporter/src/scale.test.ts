@@ -8,7 +8,9 @@ it("a linear scale ends at a round number", () => {
 });
 
 it.each([
-  [0.9, 60, [1, 10, 100]],
+  [0.9, 60, [0.5, 1, 2, 5, 10, 20, 50, 100]],
+  // Over more than three powers only the powers.
+  [0.9, 6000, [1, 10, 100, 1000, 10_000]],
   [2, 20, [2, 5, 10, 20]],
   [3, 3, [2, 5]],
   [1, 1, [1, 2]],
@@ -29,4 +31,8 @@ it("a step scale places values evenly, and a single one in the middle", () => {
   expect([1, 16, 64].map((value) => scale.position(value))).toEqual([0, 0.5, 1]);
   expect(scale.ticks[1]).toEqual({ value: 16, label: "C 16" });
   expect(stepScale([4], String).position(4)).toBe(0.5);
+});
+
+it("names 1, 2 and 5 over two or three powers, so that the ends have a label", () => {
+  expect(logScale(2.4, 340).ticks.map(({ label }) => label)).toEqual(["2", "5", "10", "20", "50", "100", "200", "500"]);
 });

@@ -25,8 +25,8 @@ export function logScale(min: number, max: number): Scale {
   const inside = steps.slice(first, last + 1);
   const low = inside[0] ?? min;
   const high = inside.at(-1) ?? max;
-  // Over many powers only the powers are named.
-  const shown = inside.length > 7 ? inside.filter((step) => /^10*$|^0?\.?0*1$/.test(String(step))) : inside;
+  // Over more than three powers only the powers are named.
+  const shown = inside.length > 10 ? inside.filter((step) => /^10*$|^0?\.?0*1$/.test(String(step))) : inside;
   return {
     ticks: shown.map(labelled),
     position: (value) => Math.log(value / low) / Math.log(high / low),
