@@ -68,3 +68,8 @@ it("lets no markup through, and ends, whatever it is given", () => {
     }),
   );
 });
+
+it("breaks no cell within the load that a value is of", () => {
+  const html = markdownToHtml("| a |\n| ---: |\n| 16,386 (14,874–16,423) at C 64 † |");
+  expect(html).toContain('>16,386 (14,874–16,423) <span class="whole">at C 64 †</span></td>');
+});

@@ -58,10 +58,15 @@ function tableToHtml([head = "", rule = "", ...rows]: readonly string[], under: 
     `<tr>${cells(line)
       .map(
         (cell, column) =>
-          `<${tag}${tag === "th" ? ' scope="col"' : ""}${ends[column] === true ? ' class="end"' : ""}>${inline(cell)}</${tag}>`,
+          `<${tag}${tag === "th" ? ' scope="col"' : ""}${ends[column] === true ? ' class="end"' : ""}>${withWholeLoad(inline(cell))}</${tag}>`,
       )
       .join("")}</tr>`;
   return `<div class="table"${scroller(`Table of: ${under}`)}><table><thead>${row(head, "th")}</thead><tbody>${rows.map((line) => row(line, "td")).join("")}</tbody></table></div>`;
+}
+
+/** A narrow column breaks before the load that a value is of, not within it. */
+function withWholeLoad(html: string): string {
+  return html.replaceAll(/\bat C \d+(?: [†‡§])?/g, '<span class="whole">$&</span>');
 }
 
 function cells(line: string): string[] {

@@ -1,4 +1,5 @@
 import { chartData, peakMemory } from "./chart-data.ts";
+import { formatBytes } from "./format.ts";
 import { flawsOf, type PointFlaw } from "./point.ts";
 import type { ArmFamily, Summary } from "./summary.ts";
 
@@ -7,6 +8,8 @@ export interface PageData {
   readonly arms: readonly PageArm[];
   readonly sizes: readonly number[];
   readonly points: readonly PagePoint[];
+  /** Ends the title of every chart. */
+  readonly label: string;
 }
 
 export interface PageArm {
@@ -15,7 +18,8 @@ export interface PageArm {
   /** Place of its colour and mark. */
   readonly series: number;
   readonly memoryBytes: number | null;
-  readonly memoryMeasure: string;
+  /** As `3.04 GiB PSS`; empty if it was not measured. */
+  readonly memoryText: string;
 }
 
 export interface PagePoint {
@@ -47,10 +51,12 @@ export function pageData(summary: Summary): PageData {
   const { wrong } = data;
   return {
     sizes: data.sizes,
+    label: summary.simulatedAccelerator ? ", simulated accelerator" : "",
     arms: data.arms.map((name, series) => {
       const memory = peakMemory(data, name);
       const family = (summary.arms ?? []).find(({ arm }) => arm === name)?.family ?? null;
-      return { name, family, series, memoryBytes: memory?.bytes ?? null, memoryMeasure: memory?.measure ?? "" };
+      const memoryText = memory === undefined ? "" : `${formatBytes(memory.bytes)} ${memory.measure}`;
+      return { name, family, series, memoryBytes: memory?.bytes ?? null, memoryText };
     }),
     points: summary.points.map((point) => {
       const repeats = point.repeats.map((repeat) => repeat.examplesPerS);

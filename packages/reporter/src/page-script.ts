@@ -76,13 +76,14 @@ export function pageScript(page: Document, data: PageData, tools: PageTools): vo
   ): { svg: SVGElement; done: (items: Item[]) => void } => {
     const box = page.createElement("figure");
     const caption = page.createElement("figcaption");
-    caption.textContent = title;
+    const labelled = `${title}${data.label}`;
+    caption.textContent = labelled;
     const svg = shape("svg", {
       id,
       viewBox: `0 0 ${width} ${height}`,
       tabindex: 0,
       role: "group",
-      "aria-label": `${title}. Arrow keys go through its values.`,
+      "aria-label": `${labelled}. Arrow keys go through its values.`,
     });
     const detail = page.createElement("p");
     detail.className = "detail";
@@ -312,9 +313,8 @@ export function pageScript(page: Document, data: PageData, tools: PageTools): vo
       (point) => point.p99Ms,
       true,
     );
-    const memory = arms.map(({ name, series, memoryBytes, memoryMeasure }) => {
-      const label =
-        memoryBytes === null ? "not measured" : `${formatNumber(memoryBytes / 2 ** 20)} MiB ${memoryMeasure}`;
+    const memory = arms.map(({ name, series, memoryBytes, memoryText }) => {
+      const label = memoryBytes === null ? "not measured" : memoryText;
       return {
         name,
         series,
@@ -365,6 +365,8 @@ export function pageScript(page: Document, data: PageData, tools: PageTools): vo
     const asTables = controls.querySelector<HTMLInputElement>("input[name=view]:checked")?.value === "tables";
     charts.hidden = asTables;
     tables.hidden = !asTables;
+    // The tables have all arms and bounds, whatever is chosen.
+    for (const control of [...boxes, bound, ...controls.querySelectorAll("button")]) control.disabled = asTables;
   };
 
   controls.addEventListener("change", (event) => {

@@ -21,7 +21,8 @@ blockquote { margin: 12px 0; padding: 4px 14px; border-left: 4px solid var(--gri
 #controls[hidden] { display: none; }
 fieldset { border: 0; margin: 0; padding: 0; display: flex; flex-wrap: wrap; gap: 4px 14px; align-items: center; }
 legend { float: left; margin-right: 10px; font-weight: 600; }
-label { white-space: nowrap; }
+label, .buttons, .whole { white-space: nowrap; }
+label:has(:disabled), :disabled { opacity: 0.5; }
 .swatch { display: inline-block; width: 11px; height: 11px; margin: 0 4px; border-radius: 3px; background: var(--series); }
 button, select { font: inherit; color: inherit; background: var(--background); border: 1px solid var(--grid); border-radius: 6px; padding: 1px 9px; }
 :focus-visible { outline: 3px solid var(--s0); outline-offset: 2px; }

@@ -141,11 +141,34 @@ describe.skipIf(CHROMIUM === undefined)(`the page in Chromium${missing}`, { time
     await page.close();
   });
 
-  it("has the report's tables", async () => {
+  it("says on each chart that the accelerator was simulated", async () => {
     const page = await open();
+    const titles = await page.locator("#charts figcaption").allTextContents();
+    expect(titles).toHaveLength(6);
+    expect(titles.filter((title) => !title.endsWith(", simulated accelerator"))).toEqual([]);
+    expect(await page.locator("#cost").getAttribute("aria-label")).toContain(", simulated accelerator. Arrow keys");
+    await page.close();
+  });
+
+  it("writes memory as the report's tables do", async () => {
+    const page = await open();
+    const text = await page.locator("#cost").textContent();
+    expect(text).toMatch(/\d\.\d\d GiB PSS/);
+    expect(text).not.toMatch(/\d,\d\d\d MiB/);
+    await page.close();
+  });
+
+  it("has the report's tables, which neither the arms nor the bound change", async () => {
+    const page = await open();
+    const ofCharts = page.locator("#controls :is(input[name=arm], select, button)");
+    expect(await ofCharts.count()).toBe(11);
+    expect(await page.locator("#controls :disabled").count()).toBe(0);
     await page.getByRole("radio", { name: "tables" }).check();
     const rows = page.locator("h2:has-text('Closed loop, every point') + div tbody tr");
     expect(await rows.count()).toBe(96);
+    expect(await ofCharts.and(page.locator(":disabled")).count()).toBe(11);
+    await page.getByRole("radio", { name: "charts" }).check();
+    expect(await page.locator("#controls :disabled").count()).toBe(0);
     await page.close();
   });
 

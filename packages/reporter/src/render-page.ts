@@ -70,7 +70,7 @@ function controls(summary: Summary, data: PageData): string {
   return `<form id="controls" hidden>
 <fieldset><legend>Arms</legend>
 ${arms}
-<button type="button" id="all">all</button><button type="button" id="none">none</button>
+<span class="buttons"><button type="button" id="all">all</button> <button type="button" id="none">none</button></span>
 </fieldset>
 <label>Bound <select id="bound">${options}<option value="">any p99</option></select></label>
 <fieldset><legend>View</legend>
