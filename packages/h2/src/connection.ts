@@ -340,9 +340,14 @@ export abstract class Http2Connection implements HeaderBlockSink, StreamTableOwn
     if (wasFull && this.queuedBodyBytes <= maxQueuedBytes && !this.ended) this.onRoom();
   }
 
-  /** @internal So much more memory for a body that comes in pieces; false if there is no room for it. */
-  addBuffered(bytes: number): boolean {
-    if (bytes > 0 && this.bufferedBodyBytes + bytes > this.limits.maxBufferedBytes) return false;
+  /**
+   * @internal So much more memory for a body that comes in pieces; false if there is no room for it. One that is as large as
+   * its handler takes, if that is bounded, has room where no other is.
+   */
+  addBuffered(bytes: number, largestBytes = 0): boolean {
+    const { maxBufferedBytes } = this.limits;
+    const most = largestBytes < Infinity ? Math.max(maxBufferedBytes, largestBytes) : maxBufferedBytes;
+    if (bytes > 0 && this.bufferedBodyBytes + bytes > most) return false;
     this.bufferedBodyBytes += bytes;
     return true;
   }

@@ -464,6 +464,34 @@ test("a body that is lent is charged for all the memory that it takes", () => {
   expect(peer.resets(3)).toEqual([calm]);
 });
 
+test.each([
+  ["lent, and its length is declared", true, 300_000],
+  ["lent, and its length is not known", true, undefined],
+  ["kept, and its length is declared", false, 300_000],
+  ["kept, and its length is not known", false, undefined],
+])("a body as large as its handler takes has room on any connection, alone: %s", (_, borrowsBody, declared) => {
+  const bodies: number[] = [];
+  const handler: StreamHandler = {
+    body: "whole",
+    borrowsBody,
+    maxBodyBytes: 300_000,
+    onBody: (_stream, body) => bodies.push(body.length),
+  };
+  const peer = serve(() => handler, { maxBufferedBytes: 100_000 });
+  const fields =
+    declared === undefined ? requestFields : [...requestFields, ["content-length", `${declared}`] as const];
+  const head = encodeHeaderBlock(fields);
+  peer.send(headers(1, 0, head), headers(3, 0, head));
+  const piece = Buffer.alloc(15_000);
+  for (let index = 0; index < 19; index++) peer.send(data(1, 0, piece));
+  expect(peer.connection.bufferedBytes).toBe(borrowsBody ? 524_288 : 300_000);
+  peer.send(data(3, 0, piece));
+  expect(peer.resets(3)).toEqual([calm]);
+  peer.send(data(1, END_STREAM, piece));
+  expect(bodies).toEqual([300_000]);
+  expect(peer.connection.bufferedBytes).toBe(0);
+});
+
 test("a stream that its handler ends when it is asked for a length holds no memory", () => {
   const handler: StreamHandler = {
     body: "whole",

@@ -18,7 +18,7 @@ export interface ConnectionLimits {
   readonly maxOutputBytes: number;
   /**
    * Memory of bodies that are to come whole and have not yet, of all streams of the connection, bytes; a stream that needs
-   * more is reset with ENHANCE_YOUR_CALM. Defaults to 64 MiB.
+   * more is reset with ENHANCE_YOUR_CALM. One body of its handler's `maxBodyBytes` has room in any case. Defaults to 64 MiB.
    */
   readonly maxBufferedBytes: number;
   /**

@@ -330,10 +330,13 @@ export class Http2Stream {
   }
 
   /** A larger buffer with what is assembled; undefined if the connection has no room for it, which costs the stream. */
-  private allocate(bytes: number): Buffer | undefined {
-    const borrows = this.handler.borrowsBody === true;
+  private allocate(wantedBytes: number): Buffer | undefined {
+    const { borrowsBody, maxBodyBytes = Infinity } = this.handler;
+    const borrows = borrowsBody === true;
+    const bytes = Math.min(wantedBytes, maxBodyBytes);
     const memoryBytes = borrows ? bodyMemoryBytes(bytes) : bytes;
-    if (!this.connection.addBuffered(memoryBytes - this.bufferedBytes)) {
+    const largestBytes = borrows ? bodyMemoryBytes(maxBodyBytes) : maxBodyBytes;
+    if (!this.connection.addBuffered(memoryBytes - this.bufferedBytes, largestBytes)) {
       this.connection.streams.fault(this, ErrorCode.ENHANCE_YOUR_CALM);
       return undefined;
     }
