@@ -1,6 +1,8 @@
 import { connect, type ConnectOptions } from "../client.ts";
 import type { Http2ClientConnection } from "../client-connection.ts";
 import type { Http2Connection } from "../connection.ts";
+import { Http2Error } from "../http2-error.ts";
+import { ErrorCode } from "../protocol.ts";
 import type { Http2Stream, StreamHandler } from "../stream.ts";
 
 export type ClientChannelOptions = Omit<ConnectOptions, "signal" | "onRoom" | "onGoaway" | "onClose">;
@@ -58,7 +60,7 @@ export class ClientChannel {
 
   /** Ends all connections at once, also one that is being made, and what is open on them. */
   close(): void {
-    this.closing.abort(new Error("the channel is closed"));
+    this.closing.abort(new Http2Error("connection", ErrorCode.CONNECT_ERROR, "the channel is closed"));
     for (const connection of this.connections) connection.destroy();
     this.wake();
   }

@@ -45,3 +45,23 @@ test.each([
   await expect(answer).rejects.toMatchObject({ code: Code.Canceled });
   expect(await reset.promise).toBe(ErrorCode.CANCEL);
 });
+
+test.each([
+  ["before the call", 0],
+  ["while it connects", 1],
+])("a call on a channel that is closed %s is UNAVAILABLE", async (_, calls) => {
+  const server = createServer({ onRequest: () => ({ body: "whole" }) });
+  cleanups.push(() => server.close());
+  const port = await server.listen();
+  const channel = new ClientChannel({ host: "127.0.0.1", port });
+  const call = (): Promise<unknown> =>
+    createUnaryHttpClient(channel)({ url: `http://127.0.0.1:${port}/`, method: "POST", header: new Headers() });
+  const before = Array.from({ length: calls }, call);
+  channel.close();
+  for (const answer of [...before, call()]) {
+    await expect(answer).rejects.toMatchObject({
+      code: Code.Unavailable,
+      message: expect.stringContaining("the channel is closed") as string,
+    });
+  }
+});
