@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { fixedSummary } from "../test/fixed-summary.ts";
+import { closedPoint, fixedSummary } from "../test/fixed-summary.ts";
 import { renderReport } from "./render-report.ts";
 import type { Point } from "./summary.ts";
 
@@ -52,8 +52,8 @@ describe("renderReport", () => {
       const changed = [...points.filter((point) => point.mode === "closed"), { ...open, dropped }];
       return /^\| 1 \| engine \| 50 % .*$/m.exec(renderReport({ ...fixedSummary(), points: changed }))?.[0];
     };
-    expect(row(4)).toMatch(/\| 4 \| 8 \| 0 \| sends dropped \|$/);
-    expect(row(0)).toMatch(/\| 0 \| 8 \| 0 \| {2}\|$/);
+    expect(row(4)).toMatch(/\| 4 \| 8 \| 0 \| sends dropped, 2 of 3 repeats \|$/);
+    expect(row(0)).toMatch(/\| 0 \| 8 \| 0 \| 2 of 3 repeats \|$/);
   });
 
   it("says what an empty, interrupted run has", () => {
@@ -69,4 +69,23 @@ describe("renderReport", () => {
     expect(report).toContain("No point was measured.");
     expect(report).toContain("> **py skipped.** Python 3.11 is missing");
   });
+});
+
+it("says at a point that it has fewer repeats than were asked for", () => {
+  const summary = fixedSummary();
+  const points = [closedPoint("engine", 1, 1, [2000, 2100]), closedPoint("py", 1, 1, [700, 710, 690])];
+  const report = renderReport({ ...summary, points });
+  expect(report).toMatch(/\| 1 \| 1 \| engine \| 2,050 .* \| 2 of 3 repeats \|/);
+  expect(report.match(/of 3 repeats/g)).toHaveLength(1);
+  const { repeats: _, ...settings } = summary.settings;
+  expect(renderReport({ ...summary, points, settings })).not.toMatch(/of \d repeats/);
+});
+
+it("writes bytes and shares of the environment as people do", () => {
+  const summary = fixedSummary();
+  const environment = { memoryBytes: 25_276_502_016, stealFraction: 0.0032, cpuCount: 2 };
+  const report = renderReport({ ...summary, environment });
+  expect(report).toContain(
+    "| memoryBytes | 25276502016 (23.54 GiB) |\n| stealFraction | 0.0032 (0.320 %) |\n| cpuCount | 2 |\n",
+  );
 });

@@ -1,6 +1,6 @@
 import { accelerator } from "./accelerator-table.ts";
 import { denseNetwork } from "./dense-network-table.ts";
-import { formatCount, formatOptional } from "./format.ts";
+import { formatBytes, formatCount, formatNumber, formatOptional } from "./format.ts";
 import { bulletList, codeBlock, hasLineBreaks, left, oneLine, right, table } from "./markdown.ts";
 import { noiseEvidence } from "./noise.ts";
 import { errorCount } from "./point.ts";
@@ -84,7 +84,7 @@ function head({ summary }: ReportContext): string {
   }
   lines.push(
     "Throughput is in examples/s. Values are medians of the repeats, with (smallest–largest) where there are several. " +
-      "Latency is measured by the client.",
+      "Errors, and sends that were dropped or late, are summed over them. Latency is measured by the client.",
   );
   return lines.join("\n\n");
 }
@@ -174,8 +174,17 @@ function metadata({ summary }: ReportContext): string {
 }
 
 function keyValues(values: Readonly<Record<string, unknown>>): string {
-  const rows = Object.entries(values).flatMap(([key, value]) => (value === undefined ? [] : [[key, text(value)]]));
+  const rows = Object.entries(values).flatMap(([key, value]) =>
+    value === undefined ? [] : [[key, `${text(value)}${inUnits(key, value)}`]],
+  );
   return rows.length === 0 ? "None recorded." : table([left("name"), left("value")], rows);
+}
+
+/** Of a number whose name ends in its unit, as people write it. */
+function inUnits(name: string, value: unknown): string {
+  if (typeof value !== "number") return "";
+  if (name.endsWith("Bytes")) return ` (${formatBytes(value)})`;
+  return name.endsWith("Fraction") ? ` (${formatNumber(value * 100)} %)` : "";
 }
 
 function text(value: unknown): string {

@@ -135,6 +135,7 @@ export function smallestConcurrency({ closed, sizes, arms, label }: ReportContex
         }),
       ]),
     ),
+    "Ranges are of p99.",
   ].join("\n\n");
 }
 
@@ -225,10 +226,11 @@ const MARKS: Readonly<Record<PointFlaw, string>> = {
   "sends dropped": "",
 };
 
-function note(point: Point, { wrong }: ReportContext): string {
-  return flawsOf(point, wrong)
-    .map((flaw) => `${flaw}${MARKS[flaw]}`)
-    .join(", ");
+function note(point: Point, { wrong, summary }: ReportContext): string {
+  const flaws = flawsOf(point, wrong).map((flaw) => `${flaw}${MARKS[flaw]}`);
+  const { repeats = 0 } = summary.settings;
+  const has = point.repeats.length;
+  return [...flaws, ...(has < repeats ? [`${has} of ${repeats} repeats`] : [])].join(", ");
 }
 
 function compareLists(a: readonly number[], b: readonly number[]): number {

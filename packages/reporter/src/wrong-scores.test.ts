@@ -46,7 +46,7 @@ describe("an arm whose scores were wrong", () => {
     const report = renderReport(summary);
     expect(report).toContain("| 1 | 9,000 at C 1 § | 4,000 at C 1 | 1,000 at C 1 |");
     expect(report).toContain("§ arms whose scores were wrong: left out, too.");
-    expect(report).toMatch(/\| 1 \| 1 \| engine \| 9,000 .* \| wrong scores § \|/);
+    expect(report).toMatch(/\| 1 \| 1 \| engine \| 9,000 .* \| wrong scores §, 1 of 3 repeats \|/);
     expect(pageData(summary).points.map(({ leftOut }) => leftOut)).toEqual(["wrong scores", "", ""]);
     const [throughput] = renderCharts(summary);
     expect(throughput?.svg.light).toContain("9,000 /s, wrong scores");
