@@ -37,7 +37,8 @@ const openConnections = Number(flags["open-connections"]);
 /** One caller makes some thousand requests in this time, seconds; the server is warm after the first runs. */
 const FIRST_S = 2;
 const FIRST_WARMUP_S = 0.5;
-const FIRST_PAIRS = 8;
+const FIRST_STARTS = 3;
+const FIRST_ROUNDS = 3;
 /** The CPUs are looked at for so long before an open loop, and after it, seconds. */
 const IDLE_S = 10;
 /** Some hundred collections of the young generation. */
@@ -161,31 +162,43 @@ async function measureHeap(bundle: string): Promise<void> {
 
 /**
  * One caller: what a request takes that meets no other, with adaptive batching and with none. They differ by less than one run
- * does from the next, so that many short ones take turns, and each is compared with its neighbour.
+ * does from the next, and than one process from the next that is started the same way: many short runs take turns, each is compared
+ * with its neighbours, all servers are started anew some times, and a third one, the same as the second, tells what differences mean.
  */
 async function measureFirst(bundle: string): Promise<void> {
-  const adaptive = await serve({ bundle, cpus: serverCpu, args: ["--batching", "adaptive"] });
-  const off = await serve({ bundle, cpus: serverCpu, args: ["--batching", "off"] });
-  for (const size of Object.keys(CALLERS)) {
-    const point = closedLoop(Number(size), 1);
-    const p50Ms = async (server: Served): Promise<number> =>
-      (await load(server, point, { seconds: FIRST_S, warmupS: FIRST_WARMUP_S })).latency.p50Ms;
-    const samples = { adaptive: [] as number[], off: [] as number[], ratio: [] as number[] };
-    for (let pair = 0; pair < FIRST_PAIRS; pair++) {
-      // Whichever is first, half of the time.
-      const offBefore = pair % 2 === 1 ? await p50Ms(off) : undefined;
-      const adaptiveMs = await p50Ms(adaptive);
-      const offMs = offBefore ?? (await p50Ms(off));
-      samples.adaptive.push(adaptiveMs);
-      samples.off.push(offMs);
-      samples.ratio.push(adaptiveMs / offMs);
+  const policies = { adaptive: "adaptive", off: "off", off_again: "off" } as const;
+  type Name = keyof typeof policies;
+  const samples = new Map<string, number[]>();
+  const note = (name: string, value: number): void => void samples.set(name, [...(samples.get(name) ?? []), value]);
+  for (let start = 0; start < FIRST_STARTS; start++) {
+    const servers = new Map<Name, Served>();
+    for (const name of rotated(Object.keys(policies) as Name[], start)) {
+      servers.set(name, await serve({ bundle, cpus: serverCpu, args: ["--batching", policies[name]] }));
     }
-    record(`c1_p50_ms_adaptive_b${size}`, "ms", samples.adaptive);
-    record(`c1_p50_ms_off_b${size}`, "ms", samples.off);
-    record(`c1_p50_adaptive_over_off_b${size}`, "ratio of neighbours", samples.ratio);
+    for (const size of Object.keys(CALLERS)) {
+      const point = closedLoop(Number(size), 1);
+      for (let round = 0; round < FIRST_ROUNDS; round++) {
+        const p50Ms = new Map<Name, number>();
+        for (const name of rotated([...servers.keys()], round)) {
+          const options = { seconds: FIRST_S, warmupS: FIRST_WARMUP_S };
+          p50Ms.set(name, (await load(servers.get(name) as Served, point, options)).latency.p50Ms);
+        }
+        const of = (name: Name): number => p50Ms.get(name) as number;
+        note(`c1_p50_ms_adaptive_b${size}`, of("adaptive"));
+        note(`c1_p50_ms_off_b${size}`, of("off"));
+        note(`c1_p50_adaptive_over_off_b${size}`, (2 * of("adaptive")) / (of("off") + of("off_again")));
+        note(`c1_p50_off_over_off_b${size}`, of("off_again") / of("off"));
+      }
+    }
+    for (const server of servers.values()) await server.stop();
   }
-  await adaptive.stop();
-  await off.stop();
+  for (const [name, values] of samples) record(name, name.includes("over") ? "ratio of neighbours" : "ms", values);
+}
+
+/** The same in another order: whichever is first, is so as often as the others. */
+function rotated<T>(values: readonly T[], by: number): readonly T[] {
+  const at = by % values.length;
+  return [...values.slice(at), ...values.slice(0, at)];
 }
 
 /**
