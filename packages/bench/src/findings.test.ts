@@ -30,7 +30,7 @@ function addPoint(findings: Findings, arm: string, examplesPerS: number): void {
 }
 
 describe("Findings", () => {
-  it("lets an arm whose scores are wrong in a later repeat win no comparison with its points of an earlier one", () => {
+  it("lets an arm that fails parity in a later repeat win no comparison with its points of an earlier one", () => {
     const findings = new Findings(ARMS);
     addPoint(findings, "engine", 9000);
     addPoint(findings, "engine-batch", 4000);

@@ -46,14 +46,14 @@ it("is a table of the best throughputs, with what is left out marked and why arm
       "B_req   engine                py  engine ÷ best Python",
       "    1    15000              1000                15.00×",
       "   16  40000 *  9000 (p99 24 ms)                     –",
-      "* client-bound, with errors or of an arm with wrong scores: left out of comparisons",
+      "* client-bound, with errors or of an arm that failed parity: left out of comparisons",
       "node failed: it did not start",
       "",
     ].join("\n"),
   );
 });
 
-it("marks arms whose scores were wrong", () => {
+it("marks arms that failed parity", () => {
   const points = [point("engine", 1, 9000, 12), point("py", 1, 1000, 19)];
   const headline = renderHeadline({
     schemaVersion: 1,
@@ -67,5 +67,5 @@ it("marks arms whose scores were wrong", () => {
     budgets: [],
   });
   expect(headline).toContain("\n    1  9000 *  1000                     –\n");
-  expect(headline).toContain("* client-bound, with errors or of an arm with wrong scores: left out of comparisons");
+  expect(headline).toContain("* client-bound, with errors or of an arm that failed parity: left out of comparisons");
 });

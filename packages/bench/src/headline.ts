@@ -1,4 +1,4 @@
-import { armsWithWrongScores, bestPoint, type Summary } from "@dlrm/reporter";
+import { armsThatFailedParity, bestPoint, type Summary } from "@dlrm/reporter";
 
 const BUDGET_MS = 20;
 
@@ -6,14 +6,14 @@ const BUDGET_MS = 20;
 export function renderHeadline(summary: Summary): string {
   const label = summary.simulatedAccelerator ? ", simulated accelerator" : "";
   const lines = [`Examples/s at p99 ≤ ${BUDGET_MS} ms (${summary.preset} on ${summary.platform}${label})`];
-  const wrong = armsWithWrongScores(summary);
+  const failedParity = armsThatFailedParity(summary);
   const arms = [...new Set(summary.points.map((point) => point.arm))];
   const sizes = [...new Set(summary.points.map((point) => point.bReq))].sort((a, b) => a - b);
   const rows = [["B_req", ...arms, "engine ÷ best Python"]];
   for (const bReq of sizes) {
     const cells = arms.map((arm) => {
       const points = summary.points.filter((point) => point.arm === arm && point.bReq === bReq);
-      const best = wrong.has(arm) ? undefined : bestPoint(points, BUDGET_MS);
+      const best = failedParity.has(arm) ? undefined : bestPoint(points, BUDGET_MS);
       if (best !== undefined) return Math.round(best.examplesPerS).toString();
       const leftOut = bestPoint(points, BUDGET_MS, { clientBound: true, errors: true });
       if (leftOut !== undefined) return `${Math.round(leftOut.examplesPerS)} *`;
@@ -29,7 +29,7 @@ export function renderHeadline(summary: Summary): string {
   const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
   lines.push(...rows.map((row) => row.map((cell, column) => cell.padStart(widths[column] ?? 0)).join("  ")));
   if (lines.some((line) => line.includes("*"))) {
-    lines.push("* client-bound, with errors or of an arm with wrong scores: left out of comparisons");
+    lines.push("* client-bound, with errors or of an arm that failed parity: left out of comparisons");
   }
   for (const { arm, status, reason } of summary.arms ?? []) {
     if (status !== "ok") lines.push(`${arm} ${status}: ${reason ?? "no reason was recorded"}`);

@@ -1,6 +1,6 @@
 import { bestPoint } from "./budgets.ts";
 import type { Point, Summary } from "./summary.ts";
-import { armsWithWrongScores } from "./wrong-scores.ts";
+import { armsThatFailedParity } from "./failed-parity.ts";
 
 /** The bound on p99 that bars are drawn within. */
 export const CHART_BUDGET_MS = 20;
@@ -13,8 +13,8 @@ export interface ChartData {
   readonly arms: readonly string[];
   /** Request sizes, ascending. */
   readonly sizes: readonly number[];
-  /** Arms whose scores were wrong. */
-  readonly wrong: ReadonlySet<string>;
+  /** Arms that failed parity. */
+  readonly failedParity: ReadonlySet<string>;
 }
 
 export function chartData(summary: Summary): ChartData {
@@ -24,7 +24,7 @@ export function chartData(summary: Summary): ChartData {
     points,
     arms: [...new Set(named)].filter((arm) => points.some((point) => point.arm === arm)),
     sizes: [...new Set(points.map((point) => point.bReq))].sort((a, b) => a - b),
-    wrong: armsWithWrongScores(summary),
+    failedParity: armsThatFailedParity(summary),
   };
 }
 
@@ -49,12 +49,12 @@ export interface Best {
 /** The arm's best point within the budget; if only points that comparisons leave out are, the best of those. */
 export function bestOf(data: ChartData, arm: string, bReq: number, budgetMs: number | null): Best | undefined {
   const points = pointsOf(data, arm, bReq);
-  const isWrong = data.wrong.has(arm);
-  const best = isWrong ? undefined : bestPoint(points, budgetMs);
+  const failed = data.failedParity.has(arm);
+  const best = failed ? undefined : bestPoint(points, budgetMs);
   if (best !== undefined) return { point: best, leftOut: undefined };
   const leftOut = bestPoint(points, budgetMs, { clientBound: true, errors: true });
   if (leftOut === undefined) return undefined;
-  const why = isWrong ? "wrong scores" : leftOut.clientBound ? "client-bound" : "with errors";
+  const why = failed ? "failed parity" : leftOut.clientBound ? "client-bound" : "with errors";
   return { point: leftOut, leftOut: `, ${why}` };
 }
 

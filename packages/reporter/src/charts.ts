@@ -85,8 +85,8 @@ function cost(data: ChartData, suffix: string): BarChart {
   };
 }
 
-function isHollow(point: Point, { wrong }: ChartData): boolean {
-  return flawsOf(point, wrong).length > 0;
+function isHollow(point: Point, { failedParity }: ChartData): boolean {
+  return flawsOf(point, failedParity).length > 0;
 }
 
 /** Throughput over CPU, a column a request size. */

@@ -20,7 +20,7 @@ export { errorCount, isClientBound, pointOf, CLIENT_BOUND_CPU_FRACTION, CLIENT_B
 export type { PointKey } from "./point.ts";
 export { bestPoint, BUDGETS_MS, compareWithinBudgets, isEligible } from "./budgets.ts";
 export type { LetIn } from "./budgets.ts";
-export { armsWithWrongScores, competingFamilies } from "./wrong-scores.ts";
+export { armsThatFailedParity, competingFamilies } from "./failed-parity.ts";
 export { renderReport } from "./render-report.ts";
 export type { ReportOptions } from "./render-report.ts";
 export { renderCharts } from "./charts.ts";

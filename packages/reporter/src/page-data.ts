@@ -40,7 +40,7 @@ export interface PagePoint {
 
 const LEFT_OUT: Readonly<Record<PointFlaw | "none", string>> = {
   none: "",
-  "wrong scores": "wrong scores",
+  "failed parity": "failed parity",
   "client-bound": "client-bound",
   errors: "with errors",
   "sends dropped": "sends dropped",
@@ -48,7 +48,7 @@ const LEFT_OUT: Readonly<Record<PointFlaw | "none", string>> = {
 
 export function pageData(summary: Summary): PageData {
   const data = chartData(summary);
-  const { wrong } = data;
+  const { failedParity } = data;
   return {
     sizes: data.sizes,
     label: summary.simulatedAccelerator ? ", simulated accelerator" : "",
@@ -71,7 +71,7 @@ export function pageData(summary: Summary): PageData {
         p50Ms: point.p50Ms,
         p99Ms: point.p99Ms,
         cpuMicros: point.serverCpuMicrosPerExample,
-        leftOut: LEFT_OUT[flawsOf(point, wrong)[0] ?? "none"],
+        leftOut: LEFT_OUT[flawsOf(point, failedParity)[0] ?? "none"],
       };
     }),
   };

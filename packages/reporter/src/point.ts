@@ -72,15 +72,15 @@ function openLoopValues(
 }
 
 /** What tells against a point: with any of these it wins no comparison. Dropped sends are in no percentile. */
-export type PointFlaw = "wrong scores" | "client-bound" | "errors" | "sends dropped";
+export type PointFlaw = "failed parity" | "client-bound" | "errors" | "sends dropped";
 
-/** @param wrong arms whose scores were wrong, `armsWithWrongScores` of the run. */
+/** @param failedParity arms that failed parity, `armsThatFailedParity` of the run. */
 export function flawsOf(
   point: Pick<Point, "arm" | "clientBound" | "errors" | "dropped">,
-  wrong: ReadonlySet<string>,
+  failedParity: ReadonlySet<string>,
 ): PointFlaw[] {
   return [
-    ...(wrong.has(point.arm) ? (["wrong scores"] as const) : []),
+    ...(failedParity.has(point.arm) ? (["failed parity"] as const) : []),
     ...(point.clientBound ? (["client-bound"] as const) : []),
     ...(errorCount(point) > 0 ? (["errors"] as const) : []),
     ...((point.dropped ?? 0) > 0 ? (["sends dropped"] as const) : []),

@@ -7,7 +7,7 @@ import { noiseEvidence } from "./noise.ts";
 import { flawsOf } from "./point.ts";
 import { median } from "./statistics.ts";
 import type { Summary } from "./summary.ts";
-import { armsWithWrongScores } from "./wrong-scores.ts";
+import { armsThatFailedParity } from "./failed-parity.ts";
 
 /** Open loops whose offered rates are further apart than this were not under the same load. */
 const MAX_RATE_DIFFERENCE = 0.05;
@@ -30,7 +30,7 @@ export function renderComparison(a: Summary, b: Summary, comparison: RunComparis
     noise("B", b),
     changes(comparison),
     budgets(comparison),
-    points(comparison, confidence, (point) => flawsText(point, armsWithWrongScores(a), armsWithWrongScores(b))),
+    points(comparison, confidence, (point) => flawsText(point, armsThatFailedParity(a), armsThatFailedParity(b))),
     only("A", comparison.onlyA),
     only("B", comparison.onlyB),
   ];
@@ -123,10 +123,10 @@ function otherRates(list: readonly PointComparison[]): string {
     : ` Left out of that: ${count} of the open loop, whose offered rates differ by more than ${percent(MAX_RATE_DIFFERENCE)}.`;
 }
 
-function flawsText({ a, b }: PointComparison, wrongInA: ReadonlySet<string>, wrongInB: ReadonlySet<string>): string {
+function flawsText({ a, b }: PointComparison, failedInA: ReadonlySet<string>, failedInB: ReadonlySet<string>): string {
   const side = (name: string, flaws: readonly string[]): string =>
     flaws.length === 0 ? "" : `${name}: ${flaws.join(", ")}`;
-  return [side("A", flawsOf(a, wrongInA)), side("B", flawsOf(b, wrongInB))].filter((text) => text !== "").join("; ");
+  return [side("A", flawsOf(a, failedInA)), side("B", flawsOf(b, failedInB))].filter((text) => text !== "").join("; ");
 }
 
 /** How many bold ratios chance alone makes, with the numbers of repeats that the runs have. */

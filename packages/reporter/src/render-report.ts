@@ -15,7 +15,7 @@ import {
   withinBudget,
 } from "./report-tables.ts";
 import type { Summary } from "./summary.ts";
-import { armsWithWrongScores } from "./wrong-scores.ts";
+import { armsThatFailedParity } from "./failed-parity.ts";
 
 const NO_REASON = "No reason was recorded.";
 
@@ -36,7 +36,7 @@ export function renderReport(summary: Summary, options: ReportOptions = {}): str
     arms: arms.filter((arm) => summary.points.some((point) => point.arm === arm)),
     sizes,
     closed,
-    wrong: armsWithWrongScores(summary),
+    failedParity: armsThatFailedParity(summary),
     label: summary.simulatedAccelerator ? ", *simulated accelerator*" : "",
   };
   const sections = [

@@ -12,13 +12,13 @@ import { left, right, table } from "./markdown.ts";
 import { CLIENT_BOUND_CPU_FRACTION, CLIENT_BOUND_SEND_LAG_MS, errorCount, flawsOf, type PointFlaw } from "./point.ts";
 import { range } from "./statistics.ts";
 import type { Budget, Point, PointRepeat, Summary } from "./summary.ts";
-import { competingFamilies } from "./wrong-scores.ts";
+import { competingFamilies } from "./failed-parity.ts";
 
 /** The budget that the headline is about. */
 const HEADLINE_BUDGET_MS = 20;
 const CLIENT_BOUND_MARK = "†";
 const ERRORS_MARK = "‡";
-const WRONG_MARK = "§";
+const PARITY_MARK = "§";
 
 /** What the sections of a report share. */
 export interface ReportContext {
@@ -28,8 +28,8 @@ export interface ReportContext {
   /** Request sizes, ascending. */
   readonly sizes: readonly number[];
   readonly closed: readonly Point[];
-  /** Arms whose scores were wrong. */
-  readonly wrong: ReadonlySet<string>;
+  /** Arms that failed parity. */
+  readonly failedParity: ReadonlySet<string>;
   /** Ends each heading over measured values. */
   readonly label: string;
 }
@@ -41,8 +41,8 @@ export function withinBudget(context: ReportContext): string {
     `C is the number of closed-loop callers at which the arm did best. ${CLIENT_BOUND_MARK} only client-bound points ` +
       `(the load generator used over ${CLIENT_BOUND_CPU_FRACTION * 100} % of its CPUs, or its sends lagged over ` +
       `${CLIENT_BOUND_SEND_LAG_MS} ms at p99): left out of comparisons. ${ERRORS_MARK} only points with errors: left out, too. ` +
-      (context.arms.some((arm) => context.wrong.has(arm))
-        ? `${WRONG_MARK} arms whose scores were wrong: left out, too. `
+      (context.arms.some((arm) => context.failedParity.has(arm))
+        ? `${PARITY_MARK} arms that failed parity: left out, too. `
         : "") +
       "– no point within the budget.",
   ].join("\n\n");
@@ -97,11 +97,11 @@ function versus({ engine, python }: Pick<Budget, "engine" | "python">): string {
 }
 
 /** The arm's best eligible point; if there is none, the best of those left out, marked. */
-function bestCell({ closed, wrong }: ReportContext, arm: string, bReq: number, budgetMs: number | null): string {
+function bestCell({ closed, failedParity }: ReportContext, arm: string, bReq: number, budgetMs: number | null): string {
   const points = closed.filter((point) => point.arm === arm && point.bReq === bReq);
-  if (wrong.has(arm)) {
+  if (failedParity.has(arm)) {
     const any = bestPoint(points, budgetMs, { clientBound: true, errors: true });
-    return any === undefined ? "–" : `${throughput(any)} at C ${any.concurrency} ${WRONG_MARK}`;
+    return any === undefined ? "–" : `${throughput(any)} at C ${any.concurrency} ${PARITY_MARK}`;
   }
   const best = bestPoint(points, budgetMs);
   if (best !== undefined) return `${throughput(best)} at C ${best.concurrency}`;
@@ -220,14 +220,14 @@ export function openLoop(context: ReportContext): string {
 }
 
 const MARKS: Readonly<Record<PointFlaw, string>> = {
-  "wrong scores": ` ${WRONG_MARK}`,
+  "failed parity": ` ${PARITY_MARK}`,
   "client-bound": ` ${CLIENT_BOUND_MARK}`,
   errors: ` ${ERRORS_MARK}`,
   "sends dropped": "",
 };
 
-function note(point: Point, { wrong, summary }: ReportContext): string {
-  const flaws = flawsOf(point, wrong).map((flaw) => `${flaw}${MARKS[flaw]}`);
+function note(point: Point, { failedParity, summary }: ReportContext): string {
+  const flaws = flawsOf(point, failedParity).map((flaw) => `${flaw}${MARKS[flaw]}`);
   const { repeats = 0 } = summary.settings;
   const has = point.repeats.length;
   return [...flaws, ...(has < repeats ? [`${has} of ${repeats} repeats`] : [])].join(", ");

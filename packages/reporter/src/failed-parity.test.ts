@@ -5,10 +5,10 @@ import { renderCharts } from "./charts.ts";
 import { pageData } from "./page-data.ts";
 import { renderReport } from "./render-report.ts";
 import type { Summary } from "./summary.ts";
-import { competingFamilies } from "./wrong-scores.ts";
+import { competingFamilies } from "./failed-parity.ts";
 
-/** An engine arm whose scores were wrong in a later repeat than the one that its fast point is of. */
-function withWrongScores(): Summary {
+/** An engine arm that failed parity in a later repeat than the one that its fast point is of. */
+function withFailedParity(): Summary {
   const points = [
     closedPoint("engine", 1, 1, [9000]),
     closedPoint("engine-batch", 1, 1, [4000]),
@@ -27,9 +27,9 @@ function withWrongScores(): Summary {
   return { ...fixedSummary(), points, arms, parity, budgets };
 }
 
-describe("an arm whose scores were wrong", () => {
+describe("an arm that failed parity", () => {
   it("wins no comparison, with the points that it has from before", () => {
-    const summary = withWrongScores();
+    const summary = withFailedParity();
     expect(summary.budgets.map(({ engine, ratio }) => [engine?.arm, ratio])).toEqual([
       ["engine-batch", 4],
       ["engine-batch", 4],
@@ -42,14 +42,14 @@ describe("an arm whose scores were wrong", () => {
   });
 
   it("is marked in tables and charts", () => {
-    const summary = withWrongScores();
+    const summary = withFailedParity();
     const report = renderReport(summary);
     expect(report).toContain("| 1 | 9,000 at C 1 § | 4,000 at C 1 | 1,000 at C 1 |");
-    expect(report).toContain("§ arms whose scores were wrong: left out, too.");
-    expect(report).toMatch(/\| 1 \| 1 \| engine \| 9,000 .* \| wrong scores §, 1 of 3 repeats \|/);
-    expect(pageData(summary).points.map(({ leftOut }) => leftOut)).toEqual(["wrong scores", "", ""]);
+    expect(report).toContain("§ arms that failed parity: left out, too.");
+    expect(report).toMatch(/\| 1 \| 1 \| engine \| 9,000 .* \| failed parity §, 1 of 3 repeats \|/);
+    expect(pageData(summary).points.map(({ leftOut }) => leftOut)).toEqual(["failed parity", "", ""]);
     const [throughput] = renderCharts(summary);
-    expect(throughput?.svg.light).toContain("9,000 /s, wrong scores");
+    expect(throughput?.svg.light).toContain("9,000 /s, failed parity");
     expect(throughput?.csv).toContain("1,engine,,,\n1,engine-batch,1,4000,5\n");
   });
 
