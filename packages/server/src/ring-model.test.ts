@@ -1,7 +1,7 @@
 import { closeRing, RingConsumer } from "@dlrm/batcher/shared";
 import type { EmbeddingStore } from "@dlrm/embedding";
 import type { ModelSpec } from "@dlrm/model";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { allocateFrontendCells, frontendCells } from "./frontend-cells.ts";
 import { RingModel } from "./ring-model.ts";
 import type { ScoreSink } from "./score-sink.ts";
@@ -125,4 +125,25 @@ test("all is placed, and that is told, when there is room again and the last tha
   expect(model.isPlaced).toBe(true);
   closeRing(ring);
   await served;
+});
+
+test("that nothing waits any more is told when the ring ends, too", async () => {
+  let toldPlaced = 0;
+  const { model, ring } = rig(() => toldPlaced++);
+  for (let example = 0; example < ring.slots * ring.maxBatchSize; example++) {
+    model.score(
+      request,
+      sinkOf(() => {}),
+    );
+  }
+  let cancel = (): void => {};
+  model.score(request, {
+    ...sinkOf(() => {}),
+    addEventListener: (_type, listener) => (cancel = listener as () => void),
+  });
+  cancel();
+  expect(model.isPlaced).toBe(false);
+  closeRing(ring);
+  await vi.waitUntil(() => model.isPlaced);
+  expect(toldPlaced).toBe(1);
 });

@@ -322,6 +322,8 @@ export class RingModel implements ScoringModel {
       this.#settle(item);
       item.sink.failed(why);
     }
+    // A drain may wait for those that waited, though all of them had been cancelled.
+    this.#onPlaced();
   }
 
   /** Examples of all frontends that no batch has that runs. */
