@@ -1,6 +1,7 @@
 import { allocateTensor, type NamedTensors } from "@dlrm/accelerator";
 import type { GatherPlan } from "@dlrm/embedding";
 import type { ScoringRequest } from "./input-collector.ts";
+import { touchPages } from "./touch-pages.ts";
 
 export interface BatchSlotLayout {
   /** Rows: what may be placed, and the padding of the last batch of it. */
@@ -36,6 +37,7 @@ export class BatchSlot {
     this.#dense = allocateTensor(layout.rows * layout.denseFeatures);
     this.#pooled = allocateTensor(layout.rows * layout.pooledWidth);
     this.scores = allocateTensor(layout.rows);
+    for (const { buffer } of [this.#dense, this.#pooled, this.scores]) touchPages(buffer);
     this.#inputs = { dense: this.#dense, pooled: this.#pooled };
     this.#outputs = { scores: this.scores };
   }

@@ -65,3 +65,22 @@ test("batches in the middle of a slot are read and written where they stand, and
   expect([...own.inputsFrom(0)["dense"]!.subarray(0, 3)]).toEqual([2, 3, 0]);
   expect([...own.inputsFrom(0)["pooled"]!.subarray(0, 6)]).toEqual([20, 21, 22, 23, 0, 0]);
 });
+
+test("the first requests find the memory of all slots there, however many wait", () => {
+  const rows = 512;
+  const pool = new SlotPool({ placedRows: rows, largestBucket: 1, denseFeatures: 1, pooledWidth: 4096, maxSlots: 2 });
+  const plan = {
+    gather: (_ids: Int32Array, _batch: number, output: Float32Array, row: number) =>
+      output.fill(1, row * 4096, (row + 1) * 4096),
+  } as unknown as GatherPlan;
+  const request = { batch: 1, dense: new Float32Array(1), ids: new Int32Array(1) };
+  const faultsBefore = process.resourceUsage().minorPageFault;
+  for (let slot = 0; slot < 2; slot++) {
+    const open = pool.withRoom(rows)!;
+    for (let row = 0; row < rows; row++) open.place(request, plan, row);
+    open.used = rows;
+    open.users = 1;
+  }
+  // 4096 pages of 4 KiB, were they not there.
+  expect(process.resourceUsage().minorPageFault - faultsBefore).toBeLessThan(1024);
+});

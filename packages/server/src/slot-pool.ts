@@ -11,28 +11,28 @@ export interface SlotPoolOptions extends Omit<BatchSlotLayout, "rows"> {
 
 /**
  * Slots for requests as they come. One slot is open: requests get consecutive rows of it, so that those that wait together
- * can run together where they are. Slots that nobody needs are used again, the last one first, as it is still in the caches.
+ * can run together where they are. All are made, and given their memory, before the first request comes. Slots that nobody needs are used again, the last one first, as it is still in the caches.
  */
 export class SlotPool {
   readonly #options: SlotPoolOptions;
-  readonly #free: BatchSlot[] = [];
-  #made = 0;
+  readonly #free: BatchSlot[];
   #open: BatchSlot | undefined = undefined;
 
   constructor(options: SlotPoolOptions) {
     this.#options = options;
+    this.#free = Array.from({ length: options.maxSlots }, () => this.#make());
   }
 
   /** A slot with room for `rows` more rows from `used` on, or undefined if there is none now. */
   withRoom(rows: number): BatchSlot | undefined {
-    const { placedRows, maxSlots } = this.#options;
+    const { placedRows } = this.#options;
     const open = this.#open;
     if (open !== undefined) {
       if (open.used + rows <= placedRows) return open;
       this.seal(open);
     }
     if (rows > placedRows) return undefined;
-    this.#open = this.#free.pop() ?? (this.#made < maxSlots ? this.#make() : undefined);
+    this.#open = this.#free.pop();
     return this.#open;
   }
 
@@ -59,7 +59,6 @@ export class SlotPool {
   }
 
   #make(): BatchSlot {
-    this.#made++;
     const { placedRows, largestBucket, denseFeatures, pooledWidth } = this.#options;
     return new BatchSlot({ rows: placedRows + largestBucket, denseFeatures, pooledWidth });
   }
