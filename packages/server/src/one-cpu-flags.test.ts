@@ -3,7 +3,11 @@ import { expect, test } from "vitest";
 import { flagsFor } from "./one-cpu-flags.ts";
 
 test("only a process with one CPU gets them", () => {
-  expect(flagsFor(1)).toEqual(["--no-parallel-scavenge", "--semi-space-growth-factor=1"]);
+  expect(flagsFor(1)).toEqual([
+    "--no-parallel-scavenge",
+    "--semi-space-growth-factor=1",
+    "--heap-growing-percent=1000",
+  ]);
   expect(flagsFor(2)).toEqual([]);
 });
 
