@@ -3,6 +3,9 @@ import type { GatherPlan } from "@dlrm/embedding";
 import type { ScoringRequest } from "./input-collector.ts";
 import { touchPages } from "./touch-pages.ts";
 
+/** Rows that have their memory from the start. Where more wait, some tens of milliseconds have gone by already. */
+const TOUCHED_ROWS = 1024;
+
 export interface BatchSlotLayout {
   /** Rows: what may be placed, and the padding of the last batch of it. */
   readonly rows: number;
@@ -37,7 +40,10 @@ export class BatchSlot {
     this.#dense = allocateTensor(layout.rows * layout.denseFeatures);
     this.#pooled = allocateTensor(layout.rows * layout.pooledWidth);
     this.scores = allocateTensor(layout.rows);
-    for (const { buffer } of [this.#dense, this.#pooled, this.scores]) touchPages(buffer);
+    const touchedRows = Math.min(layout.rows, TOUCHED_ROWS);
+    for (const tensor of [this.#dense, this.#pooled, this.scores]) {
+      touchPages(tensor, (tensor.byteLength / layout.rows) * touchedRows);
+    }
     this.#inputs = { dense: this.#dense, pooled: this.#pooled };
     this.#outputs = { scores: this.scores };
   }

@@ -4,7 +4,7 @@
  * pause shorter. Both are looked at anew at each collection, so that a process may set them when it starts.
  *
  * Full collections mark on helper threads, which share the CPU with the thread that they help, so that it falls some 50 ms behind. The
- * old generation may grow to 11 times what a collection left before the next one (a server's 13 MB to some 150): requests leave
+ * old generation may grow to 11 times what a collection left before the next one (a server's 21 MB to some 230): requests leave
  * nothing there (the benchmark's `heap_promoted_bytes_per_request`), and in an open loop of half a minute there were none instead
  * of two. Concurrent marking is left on: without it, a collection stops the thread for as long as it takes.
  */

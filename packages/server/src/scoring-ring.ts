@@ -1,6 +1,5 @@
 import { createSharedRing, type SharedRing } from "@dlrm/batcher/shared";
 import type { FieldSpec } from "@dlrm/batcher/shared";
-import { touchPages } from "./touch-pages.ts";
 
 /** The fields of an example in a ring: what a device reads, and what it writes. */
 export interface ScoringSchema {
@@ -16,7 +15,7 @@ export type ScoringRing = SharedRing<ScoringSchema>;
 
 /** Beside those that run one batch is read, and two can be filled. */
 const FREE_SLOTS = 3;
-/** As `FREE_SLOTS`, of requests that run alone. Few of them reach far into the ring's memory: the rest is never touched. */
+/** As `FREE_SLOTS`, of requests that run alone. Only what their rows reach of the ring's memory is ever touched. */
 const FREE_SLOTS_ALONE = 15;
 /** Frontends at a time, and those that have ended while a batch has not. */
 const MAX_PRODUCERS = 31;
@@ -36,7 +35,7 @@ export interface ScoringRingOptions {
 export function createScoringRing(options: ScoringRingOptions): ScoringRing {
   const { denseFeatures, pooledWidth, maxBatchSize, largestBucket, itemsAlone, maxInFlightBatches } = options;
   const leastSlots = maxInFlightBatches + (itemsAlone ? FREE_SLOTS_ALONE : FREE_SLOTS);
-  const ring: ScoringRing = createSharedRing({
+  return createSharedRing({
     schema: {
       inputs: {
         dense: { type: "float32", shape: [denseFeatures] },
@@ -50,8 +49,6 @@ export function createScoringRing(options: ScoringRingOptions): ScoringRing {
     slots: 2 ** Math.ceil(Math.log2(leastSlots)),
     maxProducers: MAX_PRODUCERS,
   });
-  if (!itemsAlone) touchPages(ring.data);
-  return ring;
 }
 
 const RUNNING_EXAMPLES = 0;

@@ -66,7 +66,7 @@ test("batches in the middle of a slot are read and written where they stand, and
   expect([...own.inputsFrom(0)["pooled"]!.subarray(0, 6)]).toEqual([20, 21, 22, 23, 0, 0]);
 });
 
-test("the first requests find the memory of all slots there, however many wait", () => {
+test("the first requests find the memory of all slots there, also when some hundred wait", () => {
   const rows = 512;
   const pool = new SlotPool({ placedRows: rows, largestBucket: 1, denseFeatures: 1, pooledWidth: 4096, maxSlots: 2 });
   const plan = {

@@ -11,7 +11,8 @@ export interface SlotPoolOptions extends Omit<BatchSlotLayout, "rows"> {
 
 /**
  * Slots for requests as they come. One slot is open: requests get consecutive rows of it, so that those that wait together
- * can run together where they are. All are made, and given their memory, before the first request comes. Slots that nobody needs are used again, the last one first, as it is still in the caches.
+ * can run together where they are. All are made before the first request comes, with the memory of their first rows. Slots that
+ * nobody needs are used again, the last one first, as it is still in the caches.
  */
 export class SlotPool {
   readonly #options: SlotPoolOptions;
