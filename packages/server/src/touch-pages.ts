@@ -1,3 +1,6 @@
+/** Of all systems that this runs on, the least. */
+const PAGE_BYTES = 4096;
+
 /**
  * Makes the system give the first bytes of a buffer their memory now, and changes nothing in them. Otherwise it does so when a page is
  * first written, a few microseconds each: for rows that are used only when requests pile up that would be when there is least time.
