@@ -13,7 +13,7 @@ const LEAST_BYTES: usize = 256 << 20;
 const PIECE_BYTES: usize = 512;
 /// Of one measurement: some 0.1 ms.
 const PIECES: usize = 1024;
-/// Measurements of each way, of which the median counts: one that was interrupted is none. All together take some 10 ms.
+/// Measurements of each way, of which the median counts: one that was interrupted is none. All together take some milliseconds.
 const ROUNDS: usize = 15;
 /// Another way than this CPU's usual one must take no more of its time than this.
 const CLEARLY_FASTER: f64 = 0.95;
@@ -21,11 +21,11 @@ const CLEARLY_FASTER: f64 = 0.95;
 /// The fastest way to ask for rows of tables in these memories, all of which have been filled; the usual one if they are small.
 pub(crate) fn fastest(memories: &[Memory], level: Level) -> Prefetch {
     let usual = Prefetch::of_this_cpu();
-    let whole_pieces: Vec<_> = memories.iter().map(|memory| (memory.as_ptr().cast_const(), memory.len() / PIECE_BYTES)).collect();
     if memories.iter().map(Memory::len).sum::<usize>() < LEAST_BYTES || cfg!(miri) {
         return usual;
     }
-    let ways = [&[usual], Prefetch::ALL].concat();
+    let whole_pieces: Vec<_> = memories.iter().map(|memory| (memory.as_ptr().cast_const(), memory.len() / PIECE_BYTES)).collect();
+    let ways: Vec<_> = std::iter::once(usual).chain(Prefetch::ALL.iter().copied().filter(|&way| way != usual)).collect();
     let mut random = Random(0x9E37_79B9_7F4A_7C15);
     let mut pieces = Vec::with_capacity(PIECES);
     let mut nanos = vec![Vec::with_capacity(ROUNDS); ways.len()];
