@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { Command, CommanderError, InvalidArgumentError, Option } from "commander";
 import { messageOf } from "./load-error.ts";
-import type { LoadOptions, ModelShape } from "./load-options.ts";
+import { type LoadOptions, type ModelShape, settingProblems } from "./load-options.ts";
 import { MLPERF_SERVER_P99_MS } from "./scenario.ts";
 
 /** What the command line asks for; `over` where commander has already said all there is to say. */
@@ -78,7 +78,37 @@ export function parseArgs(argv: readonly string[]): ParsedArgs {
     ...(flags.deadline === undefined ? {} : { deadlineMs: flags.deadline }),
     drainS: flags.drain,
   };
+  // Before anything is asked of the server: it may not be there, and that would be all that is said.
+  const problems = settingProblems(options);
+  if (problems.length > 0) {
+    console.error(`error: ${problems.map(byFlag).join("\n       ")}`);
+    return { kind: "over", exitCode: 2 };
+  }
   return { kind: "run", options, shape: flags.shape, output: flags.output };
+}
+
+/** How the command line calls the options of the library whose values it does not check itself. */
+const FLAG_OF_OPTION = new Map([
+  ["port", "the port of <host:port>"],
+  ["requestSize", "--request-size"],
+  ["mode.concurrency", "--concurrency"],
+  ["mode.offeredRps", "--rate"],
+  ["connections", "--connections"],
+  ["processes", "--processes"],
+  ["warmupS", "--warmup"],
+  ["durationS", "--duration"],
+  ["seed", "--seed"],
+  ["idDistribution.zipf", "the exponent of --id-distribution"],
+  ["cpus", "--cpus"],
+  ["poolExamples", "--pool-examples"],
+  ["maxInFlight", "--max-in-flight"],
+  ["deadlineMs", "--deadline"],
+  ["drainS", "--drain"],
+]);
+
+/** A problem of an option, which begins with its name, by the flag that sets it. */
+function byFlag(problem: string): string {
+  return problem.replace(/^[\w.]+/u, (option) => FLAG_OF_OPTION.get(option) ?? option);
 }
 
 function makeCommand(): Command {

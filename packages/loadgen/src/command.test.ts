@@ -40,6 +40,32 @@ describe("dlrm-loadgen", () => {
     expect(stderr).toContain("--concurrency");
   });
 
+  test("values out of range are wrong usage, all said by their flags before anything is asked of the server", async () => {
+    const flags = "-b 0 --rate 0 -d 0 -w -1 --connections 1.5 --processes 0 --seed -1 --id-distribution zipf:0";
+    const more = "--cpus x --pool-examples 0 --max-in-flight 0 --deadline 0 --drain -1";
+    const { code, stderr, stdout } = await start("127.0.0.1:99999", ...`${flags} ${more}`.split(" ")).ended;
+    expect([code, stdout]).toEqual([2, ""]);
+    expect(stderr.trim().split(/\n\s*/)).toEqual([
+      "error: the port of <host:port> must be an integer from 1 to 65535, got 99999",
+      "--request-size must be an integer from 1 to 65536, got 0",
+      "--connections must be an integer from 1 to 65536, got 1.5",
+      "--processes must be an integer from 1 to 1024, got 0",
+      "--warmup must be a number from 0 to 86400, got -1",
+      "--duration must be a number from 0.001 to 86400, got 0",
+      "--seed must be an integer from 0 to 9007199254740991, got -1",
+      "--pool-examples must be an integer from 1 to 4194304, got 0",
+      "--max-in-flight must be an integer from 1 to 10000000, got 0",
+      "--deadline must be an integer from 1 to 86400000, got 0",
+      "--drain must be a number from 0 to 3600, got -1",
+      "--rate must be a number from 0.001 to 10000000, got 0",
+      "the exponent of --id-distribution must be a number from 0.01 to 10, got 0",
+      '--cpus must be a list such as "0-3,8", got "x"',
+    ]);
+    expect((await start("127.0.0.1:1", "-c", "0").ended).stderr).toBe(
+      "error: --concurrency must be an integer from 1 to 1000000, got 0\n",
+    );
+  });
+
   test("a server that is not there is exit code 1, said in one line", async () => {
     const { code, stderr, stdout } = await start("127.0.0.1:1").ended;
     expect([code, stdout]).toEqual([1, ""]);

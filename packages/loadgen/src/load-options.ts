@@ -85,12 +85,27 @@ export interface FilledLoadOptions extends Required<
   readonly processes: number | undefined;
 }
 
+/** All options but the shape, which may have to be asked from the server first. */
+type LoadSettings = Omit<FilledLoadOptions, "shape">;
+
 /** Checks all options and fills in the defaults; throws one LoadError that names everything that is wrong. */
 export function fillLoadOptions(options: LoadOptions): FilledLoadOptions {
-  const filled: FilledLoadOptions = {
+  const filled: FilledLoadOptions = { ...fillSettings(options), shape: options.shape };
+  const problems = [...settingProblems(options), ...wrongShape(filled.shape)];
+  if (problems.length > 0) throw new LoadError("invalid_options", problems.join("; "));
+  return filled;
+}
+
+/** What is wrong with options other than the shape; each begins with the option's name. */
+export function settingProblems(options: Omit<LoadOptions, "shape">): string[] {
+  const filled = fillSettings(options);
+  return [...wrongNumbers(filled), ...wrongChoices(filled)];
+}
+
+function fillSettings(options: Omit<LoadOptions, "shape">): LoadSettings {
+  return {
     host: options.host,
     port: options.port,
-    shape: options.shape,
     model: options.model ?? "",
     idType: options.idType ?? "int32",
     requestSize: options.requestSize,
@@ -109,12 +124,9 @@ export function fillLoadOptions(options: LoadOptions): FilledLoadOptions {
     deadlineMs: options.deadlineMs,
     drainS: options.drainS ?? 10,
   };
-  const problems = [...wrongNumbers(filled), ...wrongChoices(filled), ...wrongShape(filled.shape)];
-  if (problems.length > 0) throw new LoadError("invalid_options", problems.join("; "));
-  return filled;
 }
 
-function wrongNumbers(options: FilledLoadOptions): string[] {
+function wrongNumbers(options: LoadSettings): string[] {
   const { mode } = options;
   const problems = [
     integer("port", options.port, 1, 65_535),
@@ -140,7 +152,7 @@ function wrongNumbers(options: FilledLoadOptions): string[] {
   return problems.filter((problem) => problem !== undefined);
 }
 
-function wrongChoices(options: FilledLoadOptions): string[] {
+function wrongChoices(options: LoadSettings): string[] {
   const problems: string[] = [];
   const { idDistribution } = options;
   if (typeof options.host !== "string" || options.host === "") {
