@@ -1,4 +1,14 @@
-import fs, { existsSync, mkdtempSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import fs, {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -43,6 +53,39 @@ it("moves earlier results aside, and keeps all of them", () => {
   ResultsDir.open(workDir);
   expect(readdirSync(workDir)).toHaveLength(4);
   expect(readdirSync(path.join(workDir, "results"))).toEqual([]);
+});
+
+it("takes another name for earlier results where the first is taken, be it while they are moved", () => {
+  const first = ResultsDir.open(workDir).results;
+  first.writeText("first", "env.txt");
+  const time = new Date("2026-01-02T03:04:05.678Z");
+  utimesSync(first.dir, time, time);
+  const name = `${first.dir}-2026-01-02T03-04-05-678Z`;
+  // A link to nothing is there, and is no folder to move to.
+  symlinkSync(path.join(workDir, "gone"), name);
+  const rename = renameSync;
+  onTestFinished(() => {
+    vi.restoreAllMocks();
+    syncBuiltinESMExports();
+  });
+  vi.spyOn(fs, "renameSync").mockImplementationOnce((from, to) => {
+    mkdirSync(to as string);
+    writeFileSync(path.join(to as string, "of-another"), "kept");
+    rename(from, to);
+  });
+  syncBuiltinESMExports();
+  const { movedTo } = ResultsDir.open(workDir);
+  expect(movedTo).toBe(`${name}-3`);
+  expect(readFileSync(path.join(`${name}-3`, "env.txt"), "utf8")).toBe("first");
+  expect(readFileSync(path.join(`${name}-2`, "of-another"), "utf8")).toBe("kept");
+  expect(fs.readlinkSync(name)).toBe(path.join(workDir, "gone"));
+});
+
+it("makes folders of results where there is only a link to nothing, which is moved aside", () => {
+  symlinkSync(path.join(workDir, "gone"), path.join(workDir, "results"));
+  const { results, movedTo } = ResultsDir.open(workDir);
+  expect(fs.readlinkSync(movedTo as string)).toBe(path.join(workDir, "gone"));
+  expect(existsSync(results.writeText("x", "a.txt"))).toBe(true);
 });
 
 it("names the file that cannot be written", () => {

@@ -1,4 +1,4 @@
-import { existsSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { lstatSync, renameSync, rmSync, type Stats, writeFileSync } from "node:fs";
 import path from "node:path";
 import { BenchError, messageOf } from "./bench-error.ts";
 import { makeFolder } from "./make-folder.ts";
@@ -23,13 +23,8 @@ export class ResultsDir {
   /** Makes an empty folder; results of an earlier run move to `results-<time>`. */
   static open(workDir: string): { results: ResultsDir; movedTo: string | undefined } {
     const dir = resultsFolder(workDir);
-    let movedTo: string | undefined;
-    if (existsSync(dir)) {
-      const time = statSync(dir).mtime.toISOString().replaceAll(/[:.]/g, "-");
-      movedTo = `${dir}-${time}`;
-      for (let copy = 2; existsSync(movedTo); copy++) movedTo = `${dir}-${time}-${copy}`;
-      renameSync(dir, movedTo);
-    }
+    const earlier = statsOf(dir);
+    const movedTo = earlier === undefined ? undefined : moveAside(dir, earlier);
     makeFolder(dir);
     return { results: new ResultsDir(dir), movedTo };
   }
@@ -76,4 +71,28 @@ export class ResultsDir {
   writeJson(value: unknown, ...parts: readonly string[]): string {
     return this.writeText(`${JSON.stringify(value, null, 2)}\n`, ...parts);
   }
+}
+
+/** @returns the name that it has now, one that nothing had. */
+function moveAside(dir: string, { mtime }: Stats): string {
+  const name = `${dir}-${mtime.toISOString().replaceAll(/[:.]/g, "-")}`;
+  for (let copy = 1; ; copy++) {
+    const target = copy === 1 ? name : `${name}-${copy}`;
+    if (statsOf(target) !== undefined) continue;
+    try {
+      renameSync(dir, target);
+      return target;
+    } catch (error) {
+      // Something has got the name since.
+      if (!TAKEN.has((error as NodeJS.ErrnoException).code ?? "")) throw error;
+    }
+  }
+}
+
+/** How a file system says that there is something in the place that a folder is moved to. */
+const TAKEN: ReadonlySet<string> = new Set(["EEXIST", "ENOTEMPTY", "ENOTDIR", "EISDIR"]);
+
+/** Of a link itself, be it to nothing; undefined where nothing has the name. */
+function statsOf(file: string): Stats | undefined {
+  return lstatSync(file, { throwIfNoEntry: false });
 }
