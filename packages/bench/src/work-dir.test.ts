@@ -1,9 +1,10 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import fs, { existsSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { syncBuiltinESMExports } from "node:module";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { beforeEach, expect, it } from "vitest";
+import { beforeEach, expect, it, onTestFinished, vi } from "vitest";
 import { LOCK_FILE, takeWorkDir } from "./work-dir.ts";
 
 let folder: string;
@@ -77,6 +78,62 @@ it.skipIf(!existsSync("/proc/self/stat"))(
     expect(existsSync(lockFile())).toBe(false);
   },
 );
+
+it("loses no lock of a run that was quicker to take over, though a third run finds the name free meanwhile", () => {
+  writeFileSync(lockFile(), JSON.stringify({ pid: 2 ** 22 + 1, since: "2026-01-02T03:04:05.678Z" }));
+  const quicker = JSON.stringify({ pid: process.ppid, since: "2026-01-02T03:04:06.000Z" });
+  const third = JSON.stringify({ pid: process.ppid, since: "2026-01-02T03:04:07.000Z" });
+  const rename = fs.renameSync;
+  onTestFinished(() => {
+    vi.restoreAllMocks();
+    syncBuiltinESMExports();
+  });
+  vi.spyOn(process, "kill").mockImplementation((pid) => {
+    if (pid === process.ppid) return true;
+    // Just now this one has found that the holder is dead.
+    writeFileSync(lockFile(), quicker);
+    throw Object.assign(new Error("no such process"), { code: "ESRCH" });
+  });
+  vi.spyOn(fs, "renameSync").mockImplementation((from, to) => {
+    rename(from, to);
+    if (from === lockFile()) writeFileSync(from, third, { flag: "wx" });
+  });
+  syncBuiltinESMExports();
+  expect(() => takeWorkDir(folder)).toThrow(
+    `which process ${process.ppid} has used since 2026-01-02T03:04:06.000Z: wait until it has ended`,
+  );
+  expect(readFileSync(lockFile(), "utf8")).toBe(quicker);
+  expect(readdirSync(folder)).toEqual([LOCK_FILE]);
+});
+
+it("takes over though one that took over before was killed while it did", () => {
+  for (const file of [lockFile(), `${lockFile()}.takeover`]) writeFileSync(file, "{");
+  takeWorkDir(folder)();
+  expect(readdirSync(folder)).toEqual([]);
+});
+
+it("leaves a lock alone that another run is taking over just now", () => {
+  const taking = JSON.stringify({ pid: process.ppid, since: "2026-01-02T03:04:06.000Z" });
+  writeFileSync(lockFile(), "{");
+  writeFileSync(`${lockFile()}.takeover`, taking);
+  expect(() => takeWorkDir(folder)).toThrow(`which process ${process.ppid} has used since 2026-01-02T03:04:06.000Z`);
+  expect(readdirSync(folder)).toEqual([LOCK_FILE, `${LOCK_FILE}.takeover`]);
+});
+
+it.skipIf(!existsSync("/dev/full"))("leaves no half lock on a full disk (needs /dev/full)", () => {
+  onTestFinished(() => {
+    vi.restoreAllMocks();
+    syncBuiltinESMExports();
+  });
+  const write = fs.writeFileSync;
+  vi.spyOn(fs, "writeFileSync").mockImplementation((file, text, options) => {
+    write(file, "", options);
+    write("/dev/full", text);
+  });
+  syncBuiltinESMExports();
+  expect(() => takeWorkDir(folder)).toThrow("ENOSPC");
+  expect(readdirSync(folder)).toEqual([]);
+});
 
 it.each(["", "{", "null", '{"pid":"x"}', '{"pid":0}'])("takes over a lock that holds %j", (text) => {
   writeFileSync(lockFile(), text);

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { linkSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import path from "node:path";
 import { BenchError, messageOf } from "./bench-error.ts";
@@ -30,19 +30,37 @@ export function takeWorkDir(workDir: string): () => void {
   const mine = JSON.stringify({ pid, host: hostname(), startTicks: startTicksOf(pid) ?? "", since });
   try {
     makeFolder(workDir);
-    while (!place(file, mine)) {
-      const text = readLock(file);
-      if (text === undefined) continue;
-      const holder = parseHolder(text);
-      if (holder !== undefined && mayRun(holder)) throw inUse(workDir, holder);
-      takeAway(file, text);
-    }
+    takeLock(file, mine, workDir);
   } catch (cause) {
     if (cause instanceof BenchError) throw cause;
     const problem = `expected a folder that can be written, got ${workDir}: ${messageOf(cause)}`;
     throw new BenchError("usage", `--work_dir: ${problem}`, { cause });
   }
   return () => readText(file) === mine && rmSync(file, { force: true });
+}
+
+function takeLock(file: string, mine: string, workDir: string): void {
+  while (!place(file, mine)) {
+    const text = readLock(file);
+    if (text === undefined) continue;
+    const holder = parseHolder(text);
+    if (holder !== undefined && mayRun(holder)) throw inUse(workDir, holder);
+    removeStale(file, text, mine, workDir);
+  }
+}
+
+/**
+ * Removes the lock if it is still the one that says `text`: of two that find a stale one, one may have made its own since.
+ * Only who has the lock for that may, so that nobody's lock is ever away from its place.
+ */
+function removeStale(file: string, text: string, mine: string, workDir: string): void {
+  const takeover = `${file}.takeover`;
+  takeLock(takeover, mine, workDir);
+  try {
+    if (readText(file) === text) rmSync(file, { force: true });
+  } finally {
+    rmSync(takeover, { force: true });
+  }
 }
 
 /** Undefined if it has just been given back. */
@@ -68,16 +86,21 @@ function inUse(workDir: string, { pid, host, since }: Holder): BenchError {
 /** Makes the lock, whole from the first moment on; false if there is one. */
 function place(file: string, text: string): boolean {
   const whole = `${file}.${randomUUID()}`;
-  writeFileSync(whole, text, { flag: "wx" });
+  try {
+    writeFileSync(whole, text, { flag: "wx" });
+    return linked(whole, file) ?? written(file, text);
+  } finally {
+    rmSync(whole, { force: true });
+  }
+}
+
+/** Undefined on a file system without links. */
+function linked(whole: string, file: string): boolean | undefined {
   try {
     linkSync(whole, file);
     return true;
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "EEXIST") return false;
-    // Some file systems have no links.
-    return written(file, text);
-  } finally {
-    rmSync(whole, { force: true });
+    return (error as NodeJS.ErrnoException).code === "EEXIST" ? false : undefined;
   }
 }
 
@@ -89,20 +112,6 @@ function written(file: string, text: string): boolean {
     if ((error as NodeJS.ErrnoException).code === "EEXIST") return false;
     throw error;
   }
-}
-
-/** Removes the lock if it is still the one that says `text`: of two that find a stale one, one may have made its own since. */
-function takeAway(file: string, text: string): void {
-  const moved = `${file}.${randomUUID()}`;
-  try {
-    renameSync(file, moved);
-  } catch (error) {
-    // The other one was quicker.
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return;
-    throw error;
-  }
-  if (readText(moved) !== text) linkSync(moved, file);
-  rmSync(moved, { force: true });
 }
 
 function readText(file: string): string | undefined {
