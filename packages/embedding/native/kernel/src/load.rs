@@ -115,7 +115,7 @@ pub fn load_tables(builder: &mut Builder, threads: usize, progress: &LoadProgres
         return Err(error);
     }
     builder.prefetch = prefetch_trial::fastest(&builder.memories, Level::best());
-    Ok(())
+    if progress.cancelled.load(Ordering::Relaxed) { Err(LoadError::Cancelled) } else { Ok(()) }
 }
 
 fn read_piece(piece: &Piece<'_>, bytes: &mut [u8], table: &str) -> Result<(), LoadError> {
@@ -145,4 +145,21 @@ fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
 #[cfg(windows)]
 fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
     std::os::windows::fs::FileExt::seek_read(file, bytes, offset)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LoadError, LoadProgress, load_tables};
+    use crate::store::Builder;
+    use crate::table::{Dtype, Policy, Source, TableSpec};
+
+    #[test]
+    fn a_load_that_is_cancelled_after_its_last_read_ends_as_cancelled() {
+        let spec =
+            TableSpec { name: "a".into(), rows: 1, dim: 1, dtype: Dtype::Float32, policy: Policy::Error, source: Source::Memory };
+        let mut builder = Builder::new(vec![spec], false, false).expect("a builder");
+        let progress = LoadProgress::default();
+        progress.cancel();
+        assert!(matches!(load_tables(&mut builder, 1, &progress), Err(LoadError::Cancelled)));
+    }
 }
