@@ -15,30 +15,45 @@ const PIECE_BYTES: usize = 512;
 const PIECES: usize = 1024;
 /// Measurements of each way, of which the median counts: one that was interrupted is none. All together take some milliseconds.
 const ROUNDS: usize = 15;
+/// After so long a trial is given up: what is read may be swapped out, and the usual way is as good as any there.
+const MOST_NANOS: f64 = 250e6;
 /// Another way than this CPU's usual one must take no more of its time than this.
 const CLEARLY_FASTER: f64 = 0.95;
 
 /// The fastest way to ask for rows of tables in these memories, all of which have been filled; the usual one if they are small.
 pub(crate) fn fastest(memories: &[Memory], level: Level) -> Prefetch {
     let usual = Prefetch::of_this_cpu();
-    if memories.iter().map(Memory::len).sum::<usize>() < LEAST_BYTES || cfg!(miri) {
+    let all = Pieces::of(memories);
+    if all.count() < LEAST_BYTES / PIECE_BYTES || cfg!(miri) {
         return usual;
     }
-    let whole_pieces: Vec<_> = memories.iter().map(|memory| (memory.as_ptr().cast_const(), memory.len() / PIECE_BYTES)).collect();
     let ways: Vec<_> = std::iter::once(usual).chain(Prefetch::ALL.iter().copied().filter(|&way| way != usual)).collect();
     let mut random = Random(0x9E37_79B9_7F4A_7C15);
     let mut pieces = Vec::with_capacity(PIECES);
+    try_all(&ways, |way| {
+        all.pick(&mut random, &mut pieces);
+        let start = Instant::now();
+        // SAFETY: each piece lies in a memory that the caller has borrowed.
+        std::hint::black_box(unsafe { read_pieces(&pieces, way, level) });
+        start.elapsed().as_nanos() as f64
+    })
+}
+
+/// The fastest of some ways by the nanoseconds that they take; the first if that would take too long to find out.
+fn try_all(ways: &[Prefetch], mut nanos_of: impl FnMut(Prefetch) -> f64) -> Prefetch {
     let mut nanos = vec![Vec::with_capacity(ROUNDS); ways.len()];
+    let mut total = 0.0;
     for _ in 0..ROUNDS {
-        for (way, nanos) in ways.iter().zip(&mut nanos) {
-            pick_pieces(&whole_pieces, &mut random, &mut pieces);
-            let start = Instant::now();
-            // SAFETY: each piece lies in a memory that the caller has borrowed.
-            std::hint::black_box(unsafe { read_pieces(&pieces, *way, level) });
-            nanos.push(start.elapsed().as_nanos() as f64);
+        for (&way, nanos) in ways.iter().zip(&mut nanos) {
+            let took = nanos_of(way);
+            total += took;
+            if total > MOST_NANOS {
+                return ways[0];
+            }
+            nanos.push(took);
         }
     }
-    choose(&ways, &mut nanos)
+    choose(ways, &mut nanos)
 }
 
 /// The fastest by the median, if it is clearly faster than the first.
@@ -52,18 +67,34 @@ fn choose(ways: &[Prefetch], nanos: &mut [Vec<f64>]) -> Prefetch {
     if medians[best] <= CLEARLY_FASTER * medians[0] { ways[best] } else { ways[0] }
 }
 
-/// Random pieces of all memories, each as likely as any other.
-fn pick_pieces(whole_pieces: &[(*const u8, usize)], random: &mut Random, pieces: &mut Vec<*const u8>) {
-    let count: usize = whole_pieces.iter().map(|&(_, count)| count).sum();
-    pieces.clear();
-    for _ in 0..PIECES {
-        let mut piece = random.next() as usize % count;
-        for &(start, count) in whole_pieces {
-            if piece < count {
-                pieces.push(start.wrapping_add(piece * PIECE_BYTES));
-                break;
-            }
-            piece -= count;
+/// All whole pieces of some memories.
+struct Pieces {
+    /// Where a memory with pieces starts, and how many pieces it and those before it have.
+    memories: Vec<(*const u8, usize)>,
+}
+
+impl Pieces {
+    fn of(memories: &[Memory]) -> Pieces {
+        let mut count = 0;
+        let with_pieces = memories.iter().filter(|memory| memory.len() >= PIECE_BYTES).map(|memory| {
+            count += memory.len() / PIECE_BYTES;
+            (memory.as_ptr().cast_const(), count)
+        });
+        Pieces { memories: with_pieces.collect() }
+    }
+
+    fn count(&self) -> usize {
+        self.memories.last().map_or(0, |&(_, count)| count)
+    }
+
+    /// Random ones, each as likely as any other; there must be some.
+    fn pick(&self, random: &mut Random, pieces: &mut Vec<*const u8>) {
+        pieces.clear();
+        for _ in 0..PIECES {
+            let piece = random.next() as usize % self.count();
+            let at = self.memories.partition_point(|&(_, end)| end <= piece);
+            let before = at.checked_sub(1).map_or(0, |before| self.memories[before].1);
+            pieces.push(self.memories[at].0.wrapping_add((piece - before) * PIECE_BYTES));
         }
     }
 }
@@ -103,7 +134,7 @@ impl Random {
 
 #[cfg(test)]
 mod tests {
-    use super::{LEAST_BYTES, PIECE_BYTES, PIECES, Random, choose, fastest, pick_pieces};
+    use super::{LEAST_BYTES, MOST_NANOS, PIECE_BYTES, PIECES, Pieces, ROUNDS, Random, choose, fastest, try_all};
     use crate::memory::Memory;
     use crate::prefetch::Prefetch;
     use crate::simd::Level;
@@ -111,12 +142,13 @@ mod tests {
     #[test]
     fn pieces_lie_in_the_memories_and_come_from_all_of_them() {
         let memories = [PIECE_BYTES - 1, 3 * PIECE_BYTES + 17, PIECE_BYTES].map(|len| Memory::anonymous(len).expect("memory"));
-        let whole: Vec<_> = memories.iter().map(|memory| (memory.as_ptr().cast_const(), memory.len() / PIECE_BYTES)).collect();
         let mut pieces = Vec::new();
-        pick_pieces(&whole, &mut Random(1), &mut pieces);
+        let all = Pieces::of(&memories);
+        assert_eq!(all.count(), 4);
+        all.pick(&mut Random(1), &mut pieces);
         assert_eq!(pieces.len(), PIECES);
         let expected = [(1, 0), (1, 1), (1, 2), (2, 0)]
-            .map(|(memory, piece): (usize, usize)| whole[memory].0.wrapping_add(piece * PIECE_BYTES));
+            .map(|(memory, piece): (usize, usize)| memories[memory].as_ptr().cast_const().wrapping_add(piece * PIECE_BYTES));
         assert!(pieces.iter().all(|piece| expected.contains(piece)));
         assert!(expected.iter().all(|piece| pieces.contains(piece)));
     }
@@ -132,10 +164,34 @@ mod tests {
     }
 
     #[test]
+    fn all_ways_are_measured_unless_that_would_take_too_long() {
+        let ways = [Prefetch::ALL[0], Prefetch::ALL[1]];
+        let mut measured = 0;
+        let mut try_with = |nanos: [f64; 2]| {
+            measured = 0;
+            let way = try_all(&ways, |way| {
+                measured += 1;
+                nanos[usize::from(way == ways[1])]
+            });
+            (way, measured)
+        };
+        assert_eq!(try_with([2e5, 1e5]), (ways[1], 2 * ROUNDS));
+        assert_eq!(try_with([MOST_NANOS / 2.0, MOST_NANOS / 3.0]), (ways[0], 3));
+    }
+
+    #[test]
     fn small_tables_are_not_tried() {
         assert_eq!(fastest(&[], Level::best()), Prefetch::of_this_cpu());
         let small = [Memory::anonymous(LEAST_BYTES - 1).expect("memory")];
         assert_eq!(fastest(&small, Level::best()), Prefetch::of_this_cpu());
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "half a million allocations")]
+    fn tables_that_hold_no_piece_are_not_tried_however_many_they_are() {
+        let len = PIECE_BYTES - 1;
+        let tiny: Vec<_> = (0..LEAST_BYTES.div_ceil(len)).map(|_| Memory::anonymous(len).expect("memory")).collect();
+        assert_eq!(fastest(&tiny, Level::best()), Prefetch::of_this_cpu());
     }
 
     #[test]
