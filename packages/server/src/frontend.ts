@@ -99,7 +99,7 @@ export class Frontend {
     const idle = new RequestActivity();
     const beginCall: BeginRpcCall = (handler, request) => {
       const active = new ActiveRequest(handler.service.typeName === PredictionService.typeName ? activity : idle);
-      if (readsStream(handler)) return { request, end: () => active.leave() };
+      if (readsStream(handler)) return { request, isLate: () => false, end: () => active.leave() };
       // Until the call is over: so long Connect's handler keeps the message.
       const held = bodies.hold();
       const end = (): void => {
@@ -109,8 +109,12 @@ export class Frontend {
       const onRefused = (error: ServerError): void => {
         if (handler.requestPath === PREDICT_PATH) predictor.failed(error);
       };
-      const reading = { active, maxMessageBytes: maxMessageBytes(), held, onRefused };
-      return { request: interceptRequestMessage(request, reading), end };
+      let isLate = false;
+      const onLate = (): void => {
+        isLate = true;
+      };
+      const reading = { active, maxMessageBytes: maxMessageBytes(), held, onLate, onRefused };
+      return { request: interceptRequestMessage(request, reading), isLate: () => isLate, end };
     };
     const onFailure = (error: unknown, path: string): void =>
       logger.error({ err: error, path }, "a request failed outside its method");

@@ -1,5 +1,6 @@
 import { type Http2Stream, type StreamHandler, TimerWheel, type WheelTimer } from "@dlrm/h2";
 import type { HeldBody } from "./body-budget.ts";
+import { deadlinePassed } from "./body-deadline.ts";
 import { toConnectError } from "./connect-error.ts";
 import { FRAME_HEADER_BYTES, FramedMessage, messageTooLarge } from "./framed-message.ts";
 import { GRPC_HEAD, GRPC_OK_TRAILERS, grpcErrorBlock } from "./grpc-blocks.ts";
@@ -246,8 +247,4 @@ function deriveRoute(
   } catch (problem) {
     return { isPredict: true, encoding: "identity", timeoutMs: undefined, problem };
   }
-}
-
-function deadlinePassed(): ServerError {
-  return new ServerError("deadline_exceeded", "the deadline passed before the request had come whole");
 }

@@ -1,6 +1,8 @@
 import { constants, type IncomingHttpHeaders, type OutgoingHttpHeaders, type ServerHttp2Stream } from "node:http2";
+import { TimerWheel, type WheelTimer } from "@dlrm/h2";
 import { PredictionService } from "@dlrm/proto";
 import type { BodyBudget } from "./body-budget.ts";
+import { deadlinePassed } from "./body-deadline.ts";
 import { toConnectError } from "./connect-error.ts";
 import { FramedMessage } from "./framed-message.ts";
 import { isGrpcProto, parseGrpcEncoding, parseGrpcTimeoutMs } from "./grpc-headers.ts";
@@ -31,13 +33,17 @@ const OK_TRAILERS: OutgoingHttpHeaders = { "grpc-status": "0" };
  * Connect's handlers cost, which serve all others. What callers see is the same.
  */
 export function createNodePredict(options: GrpcPredictOptions): StreamListener {
+  const deadlines: Deadlines = new TimerWheel({ onExpired: (call) => call.bodyIsLate() });
   return (stream, headers) => {
     if (headers[":path"] !== PREDICT_PATH || headers[":method"] !== "POST") return false;
     if (!isGrpcProto(headers["content-type"])) return false;
-    new GrpcPredictCall(stream, headers, options).start();
+    new GrpcPredictCall(stream, headers, options, deadlines).start();
     return true;
   };
 }
+
+/** Of calls whose message has not come whole. */
+type Deadlines = TimerWheel<GrpcPredictCall>;
 
 class GrpcPredictCall {
   readonly #stream: ServerHttp2Stream;
@@ -45,12 +51,20 @@ class GrpcPredictCall {
   readonly #options: GrpcPredictOptions;
   readonly #active: ActiveRequest;
   readonly #cancelled = new AbortController();
+  readonly #deadlines: Deadlines;
+  #bodyTimer: WheelTimer<GrpcPredictCall> | undefined;
   #answered = false;
 
-  constructor(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, options: GrpcPredictOptions) {
+  constructor(
+    stream: ServerHttp2Stream,
+    headers: IncomingHttpHeaders,
+    options: GrpcPredictOptions,
+    deadlines: Deadlines,
+  ) {
     this.#stream = stream;
     this.#headers = headers;
     this.#options = options;
+    this.#deadlines = deadlines;
     this.#active = new ActiveRequest(options.activity);
   }
 
@@ -60,6 +74,7 @@ class GrpcPredictCall {
     stream.on("error", ignore);
     stream.once("close", () => {
       this.#active.leave();
+      this.#bodyIsDone();
       held.release();
       if (!this.#answered) this.#cancelled.abort(new ServerError("cancelled", "the request was cancelled"));
     });
@@ -74,6 +89,7 @@ class GrpcPredictCall {
       const encoding = parseGrpcEncoding(this.#headers["grpc-encoding"]);
       const timeoutMs = parseGrpcTimeoutMs(this.#headers["grpc-timeout"]);
       const deadlineAtMs = timeoutMs === undefined ? undefined : performance.now() + timeoutMs;
+      if (timeoutMs !== undefined) this.#bodyTimer = this.#deadlines.add(this, timeoutMs);
       const message = new FramedMessage(this.#options.maxMessageBytes(), held);
       stream.on("data", (chunk: Buffer) => {
         if (this.#answered) return;
@@ -84,11 +100,21 @@ class GrpcPredictCall {
         }
       });
       stream.once("end", () => {
+        this.#bodyIsDone();
         if (!this.#answered) void this.#predict(message, encoding, deadlineAtMs);
       });
     } catch (error) {
       this.#refuse(this.#options.predictor.failed(error));
     }
+  }
+
+  /** The deadline has passed, and the message has not come whole. */
+  bodyIsLate(): void {
+    if (!this.#answered) this.#refuse(this.#options.predictor.failed(deadlinePassed()));
+  }
+
+  #bodyIsDone(): void {
+    if (this.#bodyTimer !== undefined) this.#deadlines.cancel(this.#bodyTimer);
   }
 
   async #predict(message: FramedMessage, encoding: string, deadlineAtMs: number | undefined): Promise<void> {
@@ -128,6 +154,7 @@ class GrpcPredictCall {
     const stream = this.#stream;
     if (this.#answered) return;
     this.#answered = true;
+    this.#bodyIsDone();
     if (stream.destroyed || stream.closed) return;
     const { code, rawMessage, metadata } = toConnectError(error);
     // An answer without a message is one block of headers.

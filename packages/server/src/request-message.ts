@@ -2,6 +2,7 @@ import { type DescMessage, fromBinary, fromJsonString, type MessageShape } from 
 import { type ContextValues, createContextKey, createContextValues } from "@connectrpc/connect";
 import type { UniversalServerRequest } from "@connectrpc/connect/protocol";
 import type { HeldBody } from "./body-budget.ts";
+import { timeoutOf, untilDeadline } from "./body-deadline.ts";
 import { toConnectError } from "./connect-error.ts";
 import { decompressGzip, FRAME_HEADER_BYTES, FramedMessage, joinChunks, messageTooLarge } from "./framed-message.ts";
 import { ActiveRequest, RequestActivity } from "./request-activity.ts";
@@ -42,6 +43,8 @@ export interface RequestReading {
   readonly maxMessageBytes: number;
   /** What it takes from a budget while it is read; released by the caller, when the call is over. */
   readonly held: HeldBody;
+  /** The deadline has passed before the message had come whole; it is refused. */
+  readonly onLate: () => void;
   /** The message is refused: the method is not called. */
   readonly onRefused: (error: ServerError) => void;
 }
@@ -49,7 +52,7 @@ export interface RequestReading {
 /** Rewires `request` so that its message is read by this module; `requestMessage` gives it to the method, `activeRequest` the other. */
 export function interceptRequestMessage(
   request: UniversalServerRequest,
-  { active, ...reading }: RequestReading,
+  { active, onLate, ...reading }: RequestReading,
 ): UniversalServerRequest {
   const { header } = request;
   const contentType = header.get("content-type") ?? "";
@@ -69,7 +72,7 @@ export function interceptRequestMessage(
     header.delete("content-length");
     if (encoding === "gzip") header.delete(encodingHeader);
   }
-  const source = request.body as AsyncIterable<Uint8Array>;
+  const source = untilDeadline(request.body as AsyncIterable<Uint8Array>, timeoutOf(header), onLate);
   const from: MessageSource = { source, contextValues, enveloped, json, encoding, declaredBytes, ...reading };
   return { ...request, contextValues, body: replaceMessage(from) };
 }
@@ -101,7 +104,7 @@ export function parseMessage<Desc extends DescMessage>(schema: Desc, message: Re
   }
 }
 
-interface MessageSource extends Omit<RequestReading, "active"> {
+interface MessageSource extends Omit<RequestReading, "active" | "onLate"> {
   readonly source: AsyncIterable<Uint8Array>;
   readonly contextValues: ContextValues;
   readonly enveloped: boolean;

@@ -1,5 +1,5 @@
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from "node:http";
-import { Http2ServerRequest, type Http2ServerResponse } from "node:http2";
+import { Http2ServerRequest, Http2ServerResponse } from "node:http2";
 import { Code } from "@connectrpc/connect";
 import type { UniversalHandler } from "@connectrpc/connect/protocol";
 import { universalRequestFromNodeRequest, universalResponseToNodeResponse } from "@connectrpc/connect-node";
@@ -32,6 +32,8 @@ export function createRpcListener(options: RpcListenerOptions): RequestListener 
       // The promise of a written answer does not settle over HTTP/2 in every case; that an answer closes does not fail.
       response.once("close", call.end);
       const answer = await handler(call.request);
+      // Else Connect would read the rest of a request of HTTP/1.1 before it answers.
+      if (call.isLate() && !(response instanceof Http2ServerResponse)) response.shouldKeepAlive = false;
       await universalResponseToNodeResponse(answer, response);
     } catch (error) {
       if (isOver(request, response)) return;

@@ -1,7 +1,7 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import type { HealthState } from "./health-state.ts";
 
-/** The requests, until the server closes: a client that only waits is no reason to stay. */
+/** The requests, until the server closes, as a client that only waits is no reason to stay, or the call ends (`signal`). */
 export async function* whileOpen<Request>(
   requests: AsyncIterable<Request>,
   state: HealthState,
@@ -23,6 +23,7 @@ export async function* whileOpen<Request>(
       if (isClosed) stopWaiting();
       else iterator.next().then(resolve, reject);
     });
+    if (next === undefined && state.phase !== "closed") throw signal.reason;
     if (next === undefined) throw new ConnectError("the server is shutting down", Code.Unavailable);
     if (next.done === true) return;
     yield next.value;

@@ -16,6 +16,9 @@ describe("malformed requests", async () => {
 describe("load and limits", async () => {
   await import("./load-limits.test.ts");
 });
+describe("unfinished bodies", async () => {
+  await import("./unfinished-body.test.ts");
+});
 describe("lifecycle", async () => {
   await import("./lifecycle.test.ts");
 });

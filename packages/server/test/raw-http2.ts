@@ -53,8 +53,20 @@ export class RawHttp2Client implements AsyncDisposable {
   }
 
   call(body: Uint8Array, headers: http2.OutgoingHttpHeaders = {}): Promise<RawAnswer> {
+    const stream = this.open(headers);
+    stream.end(body);
+    return this.#answerOf(stream);
+  }
+
+  /** A call that sends the beginning of its body, and does not end it; resolves when the server has ended the call. */
+  callUnfinished(beginning: Uint8Array, headers: http2.OutgoingHttpHeaders = {}): Promise<RawAnswer> {
+    const stream = this.open(headers);
+    if (beginning.length > 0) stream.write(beginning);
+    return this.#answerOf(stream);
+  }
+
+  #answerOf(stream: http2.ClientHttp2Stream): Promise<RawAnswer> {
     return new Promise((resolve, reject) => {
-      const stream = this.open(headers);
       const chunks: Buffer[] = [];
       let received: http2.IncomingHttpHeaders = {};
       let trailers: http2.IncomingHttpHeaders = {};
@@ -78,7 +90,6 @@ export class RawHttp2Client implements AsyncDisposable {
           body: answer,
         });
       });
-      stream.end(body);
     });
   }
 
