@@ -1,4 +1,4 @@
-import { statSync } from "node:fs";
+import { readFileSync, statSync } from "node:fs";
 import path from "node:path";
 import { Command, CommanderError, InvalidArgumentError } from "commander";
 import { compareRuns } from "./compare-runs.ts";
@@ -20,6 +20,7 @@ export function runCommand({ args, stdout, stderr }: CommandContext): number {
   const program = new Command("dlrm-report").description("Works on the results of dlrm-bench.");
   // Subcommands inherit what is set before they are added.
   program
+    .version(packageVersion())
     .exitOverride()
     .configureOutput({ writeOut: stdout, writeErr: (text) => stderr(text.replace(/^error: /, "dlrm-report: ")) })
     .addHelpText(
@@ -63,6 +64,11 @@ export function runCommand({ args, stdout, stderr }: CommandContext): number {
     stderr(`dlrm-report: ${error.message}\n`);
     return 1;
   }
+}
+
+function packageVersion(): string {
+  const text = readFileSync(new URL("../package.json", import.meta.url), "utf8");
+  return (JSON.parse(text) as { readonly version: string }).version;
 }
 
 interface CompareOptions {
