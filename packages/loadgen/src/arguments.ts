@@ -117,6 +117,7 @@ function makeCommand(): Command {
       "Loads a server of dlrm.serving.v1.PredictionService over gRPC (plaintext HTTP/2) and measures it.\n" +
         "Progress goes to stderr, the result goes to stdout as JSON.",
     )
+    .version(packageVersion())
     .argument("<host:port>", "address of the server", address)
     .addOption(
       new Option("-c, --concurrency <callers>", "closed loop: callers, each with one request outstanding")
@@ -181,6 +182,11 @@ Examples:
   dlrm-loadgen 127.0.0.1:8500 --scenario mlperf-server --rate 50 -d 60
 
 Exit codes: 0 valid run, 1 failed or INVALID run, or a scenario that is not passed, 2 wrong usage, 130 interrupted.`;
+
+function packageVersion(): string {
+  const text = readFileSync(new URL("../package.json", import.meta.url), "utf8");
+  return (JSON.parse(text) as { readonly version: string }).version;
+}
 
 function number(text: string): number {
   if (!/^-?\d+(?:_\d+)*(?:\.\d+)?$/.test(text)) {

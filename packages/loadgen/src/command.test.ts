@@ -40,6 +40,13 @@ describe("dlrm-loadgen", () => {
     expect(stderr).toContain("--concurrency");
   });
 
+  test("--version says the package's", async () => {
+    const { version } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as {
+      version: string;
+    };
+    expect(await start("--version").ended).toMatchObject({ code: 0, stdout: `${version}\n`, stderr: "" });
+  });
+
   test("values out of range are wrong usage, all said by their flags before anything is asked of the server", async () => {
     const flags = "-b 0 --rate 0 -d 0 -w -1 --connections 1.5 --processes 0 --seed -1 --id-distribution zipf:0";
     const more = "--cpus x --pool-examples 0 --max-in-flight 0 --deadline 0 --drain -1";
