@@ -5,7 +5,12 @@ import { createConnectHandler } from "@dlrm/h2/connect";
 import { grpcUnimplementedBlock } from "./grpc-blocks.ts";
 import type { BeginRpcCall } from "./rpc-call.ts";
 import { BAD_AUTHORITY, isUsableAuthority, noSuchMethod } from "./rpc-listener.ts";
-import type { ListenOptions, Transport, TransportLimits } from "./transport.ts";
+import {
+  type ListenOptions,
+  MAX_INCOMPLETE_BYTES_PER_CONNECTION,
+  type Transport,
+  type TransportLimits,
+} from "./transport.ts";
 
 /** Flow-control window of a stream: a request of this size needs no round trip to be sent. */
 const STREAM_WINDOW_BYTES = 1024 * 1024;
@@ -52,6 +57,7 @@ export class H2Transport implements Transport {
         maxHeaderListBytes: limits.maxHeaderBytes,
         streamWindowBytes: STREAM_WINDOW_BYTES,
         connectionWindowBytes: CONNECTION_WINDOW_BYTES,
+        maxBufferedBytes: MAX_INCOMPLETE_BYTES_PER_CONNECTION,
       },
     });
   }

@@ -1,8 +1,10 @@
 import { largestBodyBytes } from "./body-budget.ts";
+import { FRAME_HEADER_BYTES } from "./framed-message.ts";
 import type { ServerLimits } from "./model-metadata.ts";
 import type { ModelPlan } from "./model-plan.ts";
 import { ServerError } from "./server-error.ts";
 import type { LimitOptions } from "./server-options.ts";
+import { MAX_INCOMPLETE_BYTES_PER_CONNECTION } from "./transport.ts";
 
 const DEFAULT_MAX_EXAMPLES_PER_REQUEST = 4096;
 const MEBIBYTE = 1024 * 1024;
@@ -65,6 +67,10 @@ export function resolveLimits(options: LimitOptions, plan: ModelPlan, buckets: r
     maxEnqueuedExamples,
     maxEnqueuedBytes,
     maxBufferedBytes,
+    maxIncompleteBytesPerConnection: Math.max(
+      MAX_INCOMPLETE_BYTES_PER_CONNECTION,
+      FRAME_HEADER_BYTES + maxMessageBytes,
+    ),
   };
 }
 

@@ -12,6 +12,8 @@ export interface ServerLimits {
   readonly maxEnqueuedBytes: number;
   /** In each frontend. */
   readonly maxBufferedBytes: number;
+  /** Of gRPC messages to Predict that have not come whole, over the transport `h2`. */
+  readonly maxIncompleteBytesPerConnection: number;
 }
 
 const ANY_NUMBER_OF_EXAMPLES = -1n;

@@ -42,6 +42,7 @@ function rig(onPlaced: () => void = () => {}): { readonly model: RingModel; read
         maxEnqueuedExamples: 100,
         maxEnqueuedBytes: 1000,
         maxBufferedBytes: 100_000,
+        maxIncompleteBytesPerConnection: 100_000,
       },
       buckets: [2],
       ring,

@@ -188,7 +188,8 @@ function serveCommand(): Command {
     )
     .option(
       "--max-buffered-bytes <n>",
-      "most bytes of messages in pieces or decompressed, in each frontend (default: 256 MiB, or 4 of the largest messages)",
+      "most bytes of messages in pieces or decompressed, in each frontend (default: 256 MiB, or 4 of the largest messages); " +
+        "of gRPC messages come in part a connection of --transport h2 has 64 MiB, or one of the largest, in any case",
       integer,
     )
     .option("--max-connections <n>", "most connections at once", integer, 10_000)

@@ -13,6 +13,12 @@ export interface Transport {
   destroy(): void;
 }
 
+/**
+ * Bytes of messages that have not come whole which a connection may have over the transport `h2`, or one of the largest message
+ * if that is more; beyond it RST_STREAM with ENHANCE_YOUR_CALM.
+ */
+export const MAX_INCOMPLETE_BYTES_PER_CONNECTION: number = 64 * 1024 * 1024;
+
 /** What one caller, and all of them, may take. */
 export interface TransportLimits {
   /** Connections at once; beyond it a new one is closed at once. */
