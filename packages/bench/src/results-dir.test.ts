@@ -69,7 +69,7 @@ it("takes another name for earlier results where the first is taken, be it while
     syncBuiltinESMExports();
   });
   vi.spyOn(fs, "renameSync").mockImplementationOnce((from, to) => {
-    mkdirSync(to as string);
+    mkdirSync(to);
     writeFileSync(path.join(to as string, "of-another"), "kept");
     rename(from, to);
   });
