@@ -10,7 +10,12 @@ import {
   type ParityOutcome,
   predictRequest,
 } from "./parity.ts";
-import type { PredictionClient } from "./prediction-client.ts";
+import { isAnswer, type PredictionClient } from "./prediction-client.ts";
+
+/** A request had no answer: the connection was closed or refused, or the time was over. Says nothing of a server's scores. */
+export class NoAnswerError extends Error {
+  override readonly name = "NoAnswerError";
+}
 
 /** The reference forward of `@dlrm/model`, or a double of it. */
 export interface Reference {
@@ -50,6 +55,7 @@ export class ParityCheck {
    * server that batches must give each its own scores. The largest difference counts.
    *
    * @param clients what is sent at once goes over all of them.
+   * @throws NoAnswerError if a request had none; the reason of `signal`.
    */
   async check(
     clients: readonly [PredictionClient, ...PredictionClient[]],
@@ -69,9 +75,12 @@ export class ParityCheck {
       const client = clients[(index >> 1) % clients.length] as PredictionClient;
       return this.#ask(client, item, idType, signal);
     });
-    for (const outcome of await Promise.all(together)) {
-      if (!outcome.ok)
-        return { ...outcome, error: `among ${together.length} requests at once: ${whatIsWrong(outcome)}` };
+    const among = `among ${together.length} requests at once`;
+    const outcomes = await Promise.all(together).catch((error: unknown): never => {
+      throw error instanceof NoAnswerError ? new NoAnswerError(`${among}: ${error.message}`, { cause: error }) : error;
+    });
+    for (const outcome of outcomes) {
+      if (!outcome.ok) return { ...outcome, error: `${among}: ${whatIsWrong(outcome)}` };
       maxAbsDiff = Math.max(maxAbsDiff, outcome.maxAbsDiff);
     }
     return { ok: true, maxAbsDiff };
@@ -89,6 +98,7 @@ export class ParityCheck {
       outcome = compareScores(scores, await client.predict(request, signal, PREDICT_TIMEOUT_MS));
     } catch (error) {
       signal.throwIfAborted();
+      if (!isAnswer(error)) throw new NoAnswerError(`${idType} ids: ${messageOf(error)}`, { cause: error });
       outcome = { ok: false, maxAbsDiff: null, error: messageOf(error) };
     }
     return outcome.maxAbsDiff === null ? { ...outcome, error: `${idType} ids: ${outcome.error}` } : outcome;
@@ -113,6 +123,11 @@ export class ParityCheck {
     }
     return made;
   }
+}
+
+/** What kind of thing is wrong with an outcome that is not ok: scores that differ, or an answer without scores to compare. */
+export function describeDifference({ maxAbsDiff }: ParityOutcome): string {
+  return maxAbsDiff === null ? "the scores cannot be compared" : "scores are not the reference's";
 }
 
 /** Of an outcome that is not ok, in words. */

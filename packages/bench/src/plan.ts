@@ -15,6 +15,15 @@ export interface LoadStep {
   readonly estimateS: number;
 }
 
+/** Scores at one request size beside the reference's. */
+export interface ParityStep {
+  readonly kind: "parity";
+  readonly arm: string;
+  readonly repeat: number;
+  readonly bReq: number;
+  readonly estimateS: number;
+}
+
 /** The dense network alone, on each device that runs it on this CPU. */
 export interface DenseNetworkStep {
   readonly kind: "dense_network";
@@ -32,13 +41,7 @@ export type Step =
   | DenseNetworkStep
   | { readonly kind: "prepare"; readonly arm: string; readonly estimateS: number }
   | { readonly kind: "start"; readonly arm: string; readonly repeat: number; readonly estimateS: number }
-  | {
-      readonly kind: "parity";
-      readonly arm: string;
-      readonly repeat: number;
-      readonly bReq: number;
-      readonly estimateS: number;
-    }
+  | ParityStep
   | LoadStep
   | { readonly kind: "stop"; readonly arm: string; readonly repeat: number; readonly estimateS: number }
   | { readonly kind: "report"; readonly estimateS: number };

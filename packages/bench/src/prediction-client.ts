@@ -1,4 +1,4 @@
-import { createClient, type Client } from "@connectrpc/connect";
+import { createClient, type Client, ConnectError } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
 import { Health, PredictionService, ServingStatus } from "@dlrm/proto";
 import type { PredictRequest, PredictResponse } from "@dlrm/proto";
@@ -52,6 +52,11 @@ export class PredictionClient {
   close(): void {
     this.#session.abort();
   }
+}
+
+/** Whether a call that failed did so because the server said so, with a status of gRPC. */
+export function isAnswer(error: unknown): boolean {
+  return error instanceof ConnectError && error.metadata.has("grpc-status");
 }
 
 function pause(ms: number, signal: AbortSignal): Promise<void> {

@@ -17,7 +17,7 @@ import { type Bundle, presetSpec } from "@dlrm/model";
 import { PredictRequestSchema } from "@dlrm/proto";
 import { validateSummary } from "@dlrm/reporter";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { fakeArm, LifeLine } from "../test/fake-arm.ts";
+import { fakeArm, fakeServerCommand, LifeLine } from "../test/fake-arm.ts";
 import { fakeLoad, fakeMonitor } from "../test/fake-measurement.ts";
 import type { Machine } from "./machine.ts";
 import type { MeasureDenseNetwork } from "./dense-network-process.ts";
@@ -565,6 +565,58 @@ describe("runBench", { timeout: 300_000 }, () => {
     expect(summary.arms?.[0]?.reason).toMatch(
       /parity, B_req 1: scores are not the reference's at B_req 1: largest difference 1.00e-2, expected at most 1e-4$/,
     );
+  });
+
+  it.each([
+    { mode: "crash", exit: "exit code 7", logTail: ["listening", "no rows for sparse_0"] },
+    { mode: "killed", exit: "signal SIGKILL", logTail: ["listening"] },
+  ] as const)("reports an arm that ends in the parity check with $exit, twice, and with its log", async (example) => {
+    const { mode, exit, logTail } = example;
+    const { summary, exitCode } = await run([fakeArm("engine", { mode }), fakeArm("py")]);
+    expect(exitCode).toBe(1);
+    const doing = "engine, repeat 1: parity, B_req 1";
+    const ended = `${doing}: the server ended during the parity check at B_req 1: ${exit}`;
+    expect(summary.arms).toEqual([
+      {
+        arm: "engine",
+        title: "fake engine",
+        family: "engine",
+        status: "failed",
+        reason: ended,
+        logTail,
+        warnings: [`failed once and was checked again: ${ended}`],
+      },
+      { arm: "py", title: "fake py", family: "engine", status: "ok" },
+    ]);
+    expect(summary.parity?.map(({ arm, ok }) => [arm, ok])).toEqual([
+      ["py", true],
+      ["py", true],
+    ]);
+    expect(shown).not.toContain("scores");
+    for (const log of ["server-r1.log", "server-r1-2.log"]) expect(existsSync(results("engine", log))).toBe(true);
+  });
+
+  it("checks once more with a new server when the old one ended in the parity check, and says so", async () => {
+    let starts = 0;
+    const arm: Arm = {
+      ...fakeArm("engine"),
+      command: ({ port }) => fakeServerCommand(port, ++starts === 1 ? "crash" : "ok"),
+    };
+    const { summary, exitCode } = await run([arm]);
+    expect(exitCode).toBe(0);
+    expect(starts).toBe(2);
+    expect(summary.arms?.[0]).toMatchObject({
+      status: "ok",
+      warnings: [
+        "failed once and was checked again: engine, repeat 1: parity, B_req 1: the server ended during the parity check at " +
+          "B_req 1: exit code 7",
+      ],
+    });
+    expect(summary.parity?.map(({ bReq, ok }) => [bReq, ok])).toEqual([
+      [1, true],
+      [3, true],
+    ]);
+    expect(summary.points).toHaveLength(2);
   });
 
   it("kills an arm that ignores SIGTERM, and warns", async () => {

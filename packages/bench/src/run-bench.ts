@@ -15,9 +15,18 @@ import type { Machine } from "./machine.ts";
 import { machineChanges } from "./machine-changes.ts";
 import type { Measure } from "./measure.ts";
 import { repeatOf } from "./point-repeat.ts";
-import { ParityCheck, type Reference, whatIsWrong } from "./parity-check.ts";
+import { describeDifference, ParityCheck, type Reference, whatIsWrong } from "./parity-check.ts";
+import { checkParity } from "./parity-step.ts";
 import { planForMachine } from "./plan-for-machine.ts";
-import { describeLoad, describeStep, type LoadStep, pointName, remainingSteps, type Step } from "./plan.ts";
+import {
+  describeLoad,
+  describeStep,
+  type LoadStep,
+  type ParityStep,
+  pointName,
+  remainingSteps,
+  type Step,
+} from "./plan.ts";
 import { ProcessGuard } from "./process-guard.ts";
 import type { Progress } from "./progress.ts";
 import { ResultsDir } from "./results-dir.ts";
@@ -190,7 +199,7 @@ class Run {
       case "start":
         return await this.#servers.start(this.#arm(step.arm), step.repeat);
       case "parity":
-        return await this.#checkParity(step.bReq);
+        return await this.#checkParity(step);
       case "load":
         return await this.#load(step);
       case "stop":
@@ -250,26 +259,35 @@ class Run {
     });
   }
 
-  async #checkParity(bReq: number): Promise<void> {
-    const { arm, started } = this.#servers.current();
-    const parity = present(this.#parity, "a reference");
-    const outcome = await started.during(`parity at B_req ${bReq}`, this.#with.signal, (giveUp) =>
-      started.overConnections((clients) => parity.check(clients, bReq, giveUp)),
-    );
-    this.#findings.addParity(arm.name, bReq, outcome);
-    if (outcome.ok) return;
-    const problem = `scores are not the reference's at B_req ${bReq}: ${whatIsWrong(outcome)}`;
-    throw new BenchError("parity_failed", problem);
+  async #checkParity(step: ParityStep): Promise<void> {
+    await this.#onceMore(step, "checked", async () => {
+      const { bReq } = step;
+      const { arm, started } = this.#servers.current();
+      const parity = present(this.#parity, "a reference");
+      const outcome = await checkParity({ started, parity, bReq, signal: this.#with.signal });
+      this.#findings.addParity(arm.name, bReq, outcome);
+      if (outcome.ok) return;
+      throw new BenchError("parity_failed", `${describeDifference(outcome)} at B_req ${bReq}: ${whatIsWrong(outcome)}`);
+    });
   }
 
-  /** A point that fails is measured once more, with a new server if the old one ended; failing again is the arm's end. */
   async #load(step: LoadStep): Promise<void> {
+    await this.#onceMore(step, "measured", () => this.#measurePoint(step));
+    this.#writeJournal();
+  }
+
+  /**
+   * Does what failed once more, with a new server if the old one ended; failing again is the arm's end. Scores that are wrong
+   * are no failure of that kind.
+   */
+  async #onceMore(step: LoadStep | ParityStep, done: string, work: () => Promise<void>): Promise<void> {
     try {
-      await this.#measurePoint(step);
+      await work();
     } catch (error) {
-      if (this.#with.signal.aborted || (error instanceof BenchError && error.code === "results_failed")) throw error;
+      const lasts = error instanceof BenchError && (error.code === "results_failed" || error.code === "parity_failed");
+      if (this.#with.signal.aborted || lasts) throw error;
       const { arm, started } = this.#servers.current();
-      const warning = `failed once and was measured again: ${describeStep(step)}: ${messageOf(error)}`;
+      const warning = `failed once and was ${done} again: ${describeStep(step)}: ${messageOf(error)}`;
       this.#findings.warn(arm.name, warning);
       this.#with.progress.note(`  ${warning}`);
       for (const line of started.server.logTail()) this.#with.progress.note(`  | ${line}`);
@@ -277,9 +295,8 @@ class Run {
         await this.#servers.stop();
         await this.#servers.start(arm, step.repeat);
       }
-      await this.#measurePoint(step);
+      await work();
     }
-    this.#writeJournal();
   }
 
   #writeJournal(): void {

@@ -88,6 +88,20 @@ export class ServerProcess {
     }
   }
 
+  /** Waits for the end at most `timeoutMs`, and no longer than until `signal` is aborted. @returns whether it has ended. */
+  async endsWithin(timeoutMs: number, signal: AbortSignal): Promise<boolean> {
+    if (signal.aborted) return this.#exit !== undefined;
+    let stop = (): void => undefined;
+    const stopped = new Promise<void>((resolve) => (stop = resolve));
+    signal.addEventListener("abort", stop, { once: true });
+    try {
+      await realDrainClock(Promise.race([this.exited, stopped]), timeoutMs);
+      return this.#exit !== undefined;
+    } finally {
+      signal.removeEventListener("abort", stop);
+    }
+  }
+
   /**
    * SIGTERM, then SIGKILL after `drainMs`; then SIGKILL to whatever of the group is left.
    *

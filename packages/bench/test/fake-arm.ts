@@ -3,7 +3,17 @@ import { createServer, type Server } from "node:net";
 import { fileURLToPath } from "node:url";
 import type { Arm, ArmCommand } from "@dlrm/arm-contract";
 
-export type FakeMode = "ok" | "early-exit" | "stubborn" | "wrong" | "not-serving" | "child";
+export type FakeMode =
+  | "ok"
+  | "early-exit"
+  | "stubborn"
+  | "wrong"
+  | "not-serving"
+  | "child"
+  | "crash"
+  | "killed"
+  | "hang-up"
+  | "error";
 
 const script = fileURLToPath(new URL("./fake-server.ts", import.meta.url));
 

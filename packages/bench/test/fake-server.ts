@@ -1,8 +1,10 @@
 /**
  * A small server under test. `--port P --mode M [--notify-port N]`; every score is `(first id of sparse_0 mod 97) / 97`.
  * Modes: ok; early-exit (says why and ends with code 3 before it listens); stubborn (ignores SIGTERM); wrong (scores are
- * off by 0.01); not-serving; child (starts another process that would outlive it). A Predict of the model "crash" ends the
- * process with code 7. With a notify port it, or its child, holds a connection to there for as long as it lives.
+ * off by 0.01); not-serving; child (starts another process that would outlive it); crash (a Predict closes the connection, and
+ * a moment later the process ends with code 7); killed (a Predict ends it with SIGKILL); hang-up (a Predict closes the
+ * connection); error (a Predict is answered with INTERNAL). A Predict of the model "crash" ends the process with code 7 in any
+ * mode. With a notify port it, or its child, holds a connection to there for as long as it lives.
  *
  * It imports nothing but Node, because tests start dozens of them.
  */
@@ -87,6 +89,28 @@ function predict(request: Buffer): Buffer {
   return lengthDelimited(1, lengthDelimited(1, Buffer.from("scores")), lengthDelimited(2, ...output));
 }
 
+/** What a Predict does in some modes instead of an answer; false in the others. */
+function misbehave(stream: ServerHttp2Stream): boolean {
+  switch (mode) {
+    case "crash":
+      console.error("no rows for sparse_0");
+      stream.session?.destroy();
+      setTimeout(() => process.exit(7), 50);
+      return true;
+    case "killed":
+      process.kill(process.pid, "SIGKILL");
+      return true;
+    case "hang-up":
+      stream.session?.destroy();
+      return true;
+    case "error":
+      stream.respond({ "content-type": "application/grpc", "grpc-status": "13" }, { endStream: true });
+      return true;
+    default:
+      return false;
+  }
+}
+
 function answer(stream: ServerHttp2Stream, message: Buffer): void {
   stream.respond({ ":status": 200, "content-type": "application/grpc" }, { waitForTrailers: true });
   stream.on("wantTrailers", () => stream.sendTrailers({ "grpc-status": "0" }));
@@ -102,6 +126,7 @@ server.on("stream", (stream, headers) => {
   stream.on("data", (chunk: Buffer) => chunks.push(chunk));
   stream.on("end", () => {
     const isHealth = headers[":path"] === "/grpc.health.v1.Health/Check";
+    if (!isHealth && misbehave(stream)) return;
     const health = Buffer.from([8, mode === "not-serving" ? 2 : 1]);
     answer(stream, isHealth ? health : predict(Buffer.concat(chunks).subarray(5)));
   });
