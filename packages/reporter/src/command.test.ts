@@ -103,6 +103,11 @@ describe("dlrm-report compare", () => {
   });
 });
 
+it("says its version", () => {
+  const manifest = readFileSync(new URL("../package.json", import.meta.url), "utf8");
+  expect([command("--version"), out]).toEqual([0, `${(JSON.parse(manifest) as { version: string }).version}\n`]);
+});
+
 it("has help", () => {
   expect(command("--help")).toBe(0);
   expect(out).toContain("compare [options] <A> <B>");
