@@ -3,6 +3,7 @@ import path from "node:path";
 import type { Arm } from "@dlrm/arm-contract";
 import { PRESET_NAMES, presetSpec } from "@dlrm/model";
 import { Command, CommanderError } from "commander";
+import type { BenchDependencies } from "./bench-dependencies.ts";
 import { BenchError, messageOf } from "./bench-error.ts";
 import { bundleDir } from "./commands.ts";
 import { renderDryRun } from "./dry-run.ts";
@@ -11,7 +12,7 @@ import { renderHeadline } from "./headline.ts";
 import type { Machine } from "./machine.ts";
 import type { Progress } from "./progress.ts";
 import { planForMachine, remainingPlan } from "./plan-for-machine.ts";
-import { type BenchDependencies, runBench } from "./run-bench.ts";
+import { runBench } from "./run-bench.ts";
 import { resolveSettings } from "./settings.ts";
 
 export interface CommandContext {

@@ -1,7 +1,8 @@
 export { BenchError } from "./bench-error.ts";
 export type { BenchErrorCode } from "./bench-error.ts";
 export { runBench } from "./run-bench.ts";
-export type { BenchDependencies, BenchOutcome } from "./run-bench.ts";
+export type { BenchDependencies } from "./bench-dependencies.ts";
+export type { BenchOutcome } from "./run-report.ts";
 export { resolveSettings } from "./settings.ts";
 export type { BenchSettings, IdDistribution, SettingsContext } from "./settings.ts";
 export { planRun } from "./plan.ts";

@@ -24,7 +24,9 @@ import type { MeasureDenseNetwork } from "./dense-network-process.ts";
 import type { Measure } from "./measure.ts";
 import { PredictionClient } from "./prediction-client.ts";
 import { Progress } from "./progress.ts";
-import { type BenchDependencies, type BenchOutcome, runBench } from "./run-bench.ts";
+import type { BenchDependencies } from "./bench-dependencies.ts";
+import { runBench } from "./run-bench.ts";
+import type { BenchOutcome } from "./run-report.ts";
 import { resolveSettings } from "./settings.ts";
 
 const machine: Machine = { cpus: [0, 1], memoryBytes: 1e9, taskset: undefined };
