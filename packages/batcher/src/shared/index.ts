@@ -4,7 +4,7 @@ export type { RingConsumerOptions } from "./consumer-options.ts";
 export type { RingConsumerStats } from "./consumer-stats.ts";
 export { RingConsumer } from "./ring-consumer.ts";
 export { buryConsumer, buryProducer, closeRing, drainRing } from "./ring-control.ts";
-export { createSharedRing } from "./ring-memory.ts";
+export { createSharedRing, slotViews } from "./ring-memory.ts";
 export type { FieldSpec, FieldType, RingSchema, SharedRing, SharedRingOptions, SlotViews } from "./ring-memory.ts";
 export { RingPort } from "./ring-port.ts";
 export type { RingPortHandlers, RingPortOptions } from "./ring-port.ts";

@@ -226,6 +226,11 @@ export function mapMemories<Schema extends RingSchema>(ring: SharedRing<Schema>)
   });
 }
 
+/** The fields of each slot, for who prepares a ring's memory before it is used; then those of the spare ones. */
+export function slotViews<Schema extends RingSchema>(ring: SharedRing<Schema>): SlotViews<Schema>[] {
+  return mapMemories(ring).map(({ views }) => views);
+}
+
 function slotBytes(schema: RingSchema, maxBatchSize: number, paddingRows: number): number {
   const rows = maxBatchSize + paddingRows;
   let bytes = aligned(maxBatchSize * 4) + 2 * aligned(maxBatchSize * 8) + aligned(MESSAGE_BYTES);
