@@ -75,7 +75,18 @@ test("frames are the same wherever reads cut them", () => {
 test("a frame over the limit is refused by its header alone", () => {
   const reader = new FrameReader(new Collector(), 16_384);
   expect(() => reader.read(Buffer.from("00400100000000000100", "hex"))).toThrow(
-    "FRAME_SIZE_ERROR: a frame of 16385 bytes, the limit is 16384",
+    /FRAME_SIZE_ERROR: a frame of 16385 bytes, the limit is 16384$/,
+  );
+});
+
+test.each([
+  ["HTTP/1.1 400 Bad Request\r\n", '"HTTP/1.1 "'],
+  ["\r\n<!DOCTYPE html>", '"\\r\\n<!DOCTY"'],
+])("a peer that answers in text, %j, is said not to speak HTTP/2", (answer, shown) => {
+  const reader = new FrameReader(new Collector(), 16_384);
+  const length = Buffer.from(answer).readUIntBE(0, 3);
+  expect(() => reader.read(Buffer.from(answer))).toThrow(
+    `FRAME_SIZE_ERROR: a frame of ${length} bytes, the limit is 16384 (its header is the text ${shown}: a peer that does not speak HTTP/2?)`,
   );
 });
 

@@ -122,11 +122,19 @@ export class FrameReader {
       throw new Http2Error(
         "connection",
         ErrorCode.FRAME_SIZE_ERROR,
-        `a frame of ${length} bytes, the limit is ${this.maxFrameBytes}`,
+        `a frame of ${length} bytes, the limit is ${this.maxFrameBytes}${textHint(from, at)}`,
       );
     }
     this.left = length;
     this.inFrame = true;
     this.use = this.sink.onFrameHeader(length, type, flags, streamId);
   }
+}
+
+/** For a frame's header that is text, such as the first octets of an HTTP/1.1 answer: says so, as its length means nothing. */
+function textHint(from: Buffer, at: number): string {
+  const text = from.toString("latin1", at, at + FRAME_HEADER_BYTES);
+  return /^[\t\r\n -~]+$/u.test(text)
+    ? ` (its header is the text ${JSON.stringify(text)}: a peer that does not speak HTTP/2?)`
+    : "";
 }
