@@ -43,11 +43,17 @@ export class LoadChild {
       child.on("close", (code, signal) => {
         const how = signal === null ? `with exit code ${code}` : `by ${signal}`;
         const output = this.#stderr.trim();
+        const notPinned = pin !== undefined && output.startsWith("taskset: ");
         this.#fail(
-          new LoadError(
-            "process_failed",
-            `a load process ended ${how}${output === "" ? "" : `; its stderr:\n${output}`}`,
-          ),
+          notPinned
+            ? new LoadError(
+                "pinning_failed",
+                `the load processes cannot be held to CPUs ${pin.cpus}, are they there? (${output})`,
+              )
+            : new LoadError(
+                "process_failed",
+                `a load process ended ${how}${output === "" ? "" : `; its stderr:\n${output}`}`,
+              ),
         );
         resolve();
       });

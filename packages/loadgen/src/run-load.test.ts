@@ -168,8 +168,10 @@ describe("runLoad", () => {
   test.skipIf(findTaskset() === undefined)("CPUs that do not exist are said (needs taskset)", async () => {
     const server = await serve(answerAtOnce);
     await expect(runLoad(options(server, { cpus: "4095" }))).rejects.toMatchObject({
-      code: "process_failed",
-      message: expect.stringContaining("taskset"),
+      code: "pinning_failed",
+      message: expect.stringMatching(
+        /^the load processes cannot be held to CPUs 4095, are they there\? \(taskset: .+\)$/,
+      ),
     });
   });
 
