@@ -174,6 +174,7 @@ describe("dlrm-loadgen", () => {
     const result = JSON.parse(stdout) as { examples: number; requests: number; verdict: { valid: boolean } };
     expect(result.examples).toBe(result.requests * 4);
     expect(code).toBe(result.verdict.valid ? 0 : 1);
+    expect(stderr).toMatch(/^making requests and connections\n/);
     expect(stderr).toContain("open loop, 200 req/s, 4 examples a request, 64 connections, 1 processes");
     expect(stderr).toContain("errors      none");
   });

@@ -26,7 +26,7 @@ export async function runCommand(argv: readonly string[]): Promise<number> {
   try {
     const { options, output } = args;
     if (output !== undefined) checkOutputFile(output);
-    line.show(`asking ${options.host}:${options.port} for its model`);
+    if (args.shape === undefined) line.show(`asking ${options.host}:${options.port} for its model`);
     const server =
       args.shape === undefined ? await Promise.race([fetchServerModel(options), whenAborted(abort.signal)]) : undefined;
     const most = server?.maxExamplesPerRequest;
