@@ -1,10 +1,7 @@
 import { allocateTensor, type NamedTensors } from "@dlrm/accelerator";
 import type { GatherPlan } from "@dlrm/embedding";
 import type { ScoringRequest } from "./input-collector.ts";
-import { touchPages } from "./touch-pages.ts";
-
-/** Rows that have their memory from the start. Where more wait, some tens of milliseconds have gone by already. */
-const TOUCHED_ROWS = 1024;
+import { touchRows, TOUCHED_ROWS } from "./touch-pages.ts";
 
 export interface BatchSlotLayout {
   /** Rows: what may be placed, and the padding of the last batch of it. */
@@ -40,12 +37,13 @@ export class BatchSlot {
     this.#dense = allocateTensor(layout.rows * layout.denseFeatures);
     this.#pooled = allocateTensor(layout.rows * layout.pooledWidth);
     this.scores = allocateTensor(layout.rows);
-    const touchedRows = Math.min(layout.rows, TOUCHED_ROWS);
-    for (const tensor of [this.#dense, this.#pooled, this.scores]) {
-      touchPages(tensor, (tensor.byteLength / layout.rows) * touchedRows);
-    }
     this.#inputs = { dense: this.#dense, pooled: this.#pooled };
     this.#outputs = { scores: this.scores };
+  }
+
+  /** Has the system give the first rows their memory now: of a new slot, before requests are served, as it takes some milliseconds. */
+  touch(): void {
+    touchRows([this.#dense, this.#pooled, this.scores], this.#layout.rows, TOUCHED_ROWS);
   }
 
   /** What the device reads for a batch that begins at this row. */

@@ -289,8 +289,11 @@ export class LoadedModel implements ScoringModel, ScoringItemOwner {
       return results;
     } catch (error) {
       if (isDeviceLost(error)) this.#onDeviceLost(error);
-      // One that hangs may still write into the slots.
-      if (!isDeviceLost(error) || error.code !== "device_wedged") this.#free(items, own);
+      if (isDeviceLost(error) && error.code === "device_wedged") {
+        for (const { slot } of items) if (slot !== undefined) this.#slots.lose(slot);
+      } else {
+        this.#free(items, own);
+      }
       throw error;
     }
   }

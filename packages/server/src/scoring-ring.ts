@@ -1,5 +1,6 @@
-import { createSharedRing, type SharedRing } from "@dlrm/batcher/shared";
+import { createSharedRing, type SharedRing, slotViews } from "@dlrm/batcher/shared";
 import type { FieldSpec } from "@dlrm/batcher/shared";
+import { touchRows, TOUCHED_ROWS } from "./touch-pages.ts";
 
 /** The fields of an example in a ring: what a device reads, and what it writes. */
 export interface ScoringSchema {
@@ -32,10 +33,14 @@ export interface ScoringRingOptions {
   readonly maxInFlightBatches: number;
 }
 
+/**
+ * With the memory of the slots' first rows, as many in all as the slots of one thread have from the start; but not where requests run
+ * alone: each begins at a slot's first row, however many wait.
+ */
 export function createScoringRing(options: ScoringRingOptions): ScoringRing {
   const { denseFeatures, pooledWidth, maxBatchSize, largestBucket, itemsAlone, maxInFlightBatches } = options;
   const leastSlots = maxInFlightBatches + (itemsAlone ? FREE_SLOTS_ALONE : FREE_SLOTS);
-  return createSharedRing({
+  const ring: ScoringRing = createSharedRing({
     schema: {
       inputs: {
         dense: { type: "float32", shape: [denseFeatures] },
@@ -49,6 +54,13 @@ export function createScoringRing(options: ScoringRingOptions): ScoringRing {
     slots: 2 ** Math.ceil(Math.log2(leastSlots)),
     maxProducers: MAX_PRODUCERS,
   });
+  if (!itemsAlone) {
+    const touchedRows = Math.floor((TOUCHED_ROWS * (maxInFlightBatches + 1)) / ring.slots);
+    for (const { inputs, outputs } of slotViews(ring)) {
+      touchRows([inputs.dense, inputs.pooled, outputs.scores], largestBucket, touchedRows);
+    }
+  }
+  return ring;
 }
 
 const RUNNING_EXAMPLES = 0;

@@ -84,3 +84,38 @@ test("the first requests find the memory of all slots there, also when some hund
   // 4096 pages of 4 KiB, were they not there.
   expect(process.resourceUsage().minorPageFault - faultsBefore).toBeLessThan(1024);
 });
+
+test("slots that were made for batches of their own do not let more be placed", () => {
+  const pool = poolOf(1);
+  const slot = pool.withRoom(4)!;
+  slot.used = 4;
+  slot.users++;
+  const own = pool.take();
+  pool.release(own);
+  expect(pool.withRoom(1)).toBeUndefined();
+  expect(pool.take()).toBe(own);
+  pool.release(slot);
+  expect(pool.withRoom(1)).toBe(slot);
+});
+
+test("in place of a slot in which a device hangs another is used", () => {
+  const pool = poolOf(1);
+  const slot = pool.withRoom(1)!;
+  slot.used++;
+  slot.users++;
+  pool.lose(slot);
+  const next = pool.withRoom(1)!;
+  expect(next).not.toBe(slot);
+  next.used += 4;
+  next.users++;
+  expect(pool.withRoom(1)).toBeUndefined();
+});
+
+test("a slot that is made while requests are served has its memory only as its rows are used", () => {
+  const pool = new SlotPool({ placedRows: 512, largestBucket: 1, denseFeatures: 1, pooledWidth: 4096, maxSlots: 1 });
+  pool.withRoom(1);
+  const faultsBefore = process.resourceUsage().minorPageFault;
+  pool.take();
+  // 2048 pages of 4 KiB, were they all given now.
+  expect(process.resourceUsage().minorPageFault - faultsBefore).toBeLessThan(512);
+});
