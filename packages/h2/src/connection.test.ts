@@ -464,6 +464,13 @@ test("a GOAWAY refuses what the server has not seen, and finishes what it has", 
   expect(connection.request(post, undefined, { body: "whole" })).toBeUndefined();
 });
 
+test("a limit with a misspelt name is refused, not left out", () => {
+  const limits: object = { maxConcurrentStream: 1 };
+  expect(() => new Http2ServerConnection(new net.Socket(), { onRequest: () => echo }, { limits })).toThrow(
+    "maxConcurrentStream: no such limit, expected only maxConcurrentStreams, maxHeaderListBytes, ",
+  );
+});
+
 test("limits out of their range are all named", () => {
   const socket = new net.Socket();
   expect(

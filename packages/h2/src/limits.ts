@@ -71,16 +71,19 @@ const ranges: Record<keyof ConnectionLimits, readonly [least: number, most: numb
   resetBurst: [1, 0x7fffffff],
 };
 
-/** The limits with defaults filled in; throws a RangeError that names every limit that is out of its range. */
+/** The limits with defaults filled in; throws a RangeError that names every limit that is unknown or out of its range. */
 export function fillLimits(given: Partial<ConnectionLimits> = {}): ConnectionLimits {
   const limits = { ...defaultLimits, ...given };
   const wrong = (Object.keys(ranges) as (keyof ConnectionLimits)[]).filter((name) => {
     const [least, most] = ranges[name];
     return !Number.isInteger(limits[name]) || limits[name] < least || limits[name] > most;
   });
-  if (wrong.length === 0) return limits;
-  const problems = wrong.map(
-    (name) => `${name}: expected a whole number from ${ranges[name].join(" to ")}, got ${limits[name]}`,
-  );
+  // A limit whose name is misspelt would be none.
+  const unknown = Object.keys(given).filter((name) => !Object.hasOwn(ranges, name));
+  if (wrong.length + unknown.length === 0) return limits;
+  const problems = [
+    ...unknown.map((name) => `${name}: no such limit, expected only ${Object.keys(ranges).join(", ")}`),
+    ...wrong.map((name) => `${name}: expected a whole number from ${ranges[name].join(" to ")}, got ${limits[name]}`),
+  ];
   throw new RangeError(problems.join("; "));
 }

@@ -220,7 +220,7 @@ export class Http2Server {
   }
 }
 
-/** Makes a server; `listen` starts it. Throws a RangeError that names every limit that is out of its range. */
+/** Makes a server; `listen` starts it. Throws a RangeError that names every limit that is unknown or out of its range. */
 export function createServer(options: Http2ServerOptions): Http2Server {
   return new Http2Server(options);
 }
