@@ -1,0 +1,154 @@
+import { describe, expect, test } from "vitest";
+import { rig } from "../test/batcher-rig.ts";
+import { Batcher } from "./index.ts";
+import { FakeClock } from "./testing/index.ts";
+
+describe("policy window", () => {
+  test("a full batch runs at once, in the order of arrival, and each caller gets its own result", async () => {
+    const { clock, batcher, ran } = rig();
+    const results = Promise.all([1, 2, 3, 4].map((item) => batcher.submit(item)));
+    await clock.settle();
+    expect(ran.map(({ items, size, flushReason }) => ({ items, size, flushReason }))).toEqual([
+      { items: [1, 2, 3, 4], size: 4, flushReason: "full" },
+    ]);
+    await clock.advanceMs(10);
+    expect(await results).toEqual(["1!", "2!", "3!", "4!"]);
+  });
+
+  test("the window counts from the oldest arrival", async () => {
+    const { clock, batcher, ran } = rig({ batchTimeoutMicros: 1500 });
+    void batcher.submit(1);
+    await clock.advanceMs(1);
+    void batcher.submit(2);
+    await clock.advanceMs(0.499);
+    expect(ran).toHaveLength(0);
+    await clock.advanceMs(0.002);
+    expect(ran[0]?.items).toEqual([1, 2]);
+    expect(ran[0]?.flushReason).toBe("timeout");
+  });
+
+  test("a window of 0 runs what came together", async () => {
+    const { clock, batcher, ran } = rig({ batchTimeoutMicros: 0 });
+    void batcher.submit(1);
+    void batcher.submit(2);
+    await clock.settle();
+    expect(ran.map(({ items }) => items)).toEqual([[1, 2]]);
+  });
+
+  test("what comes while a batch runs waits no longer than the window, even if that has passed by then", async () => {
+    const { clock, batcher, ran } = rig({ batchTimeoutMicros: 1000, runMs: 10 });
+    void batcher.submit(1);
+    await clock.advanceMs(2);
+    void batcher.submit(2);
+    await clock.advanceMs(8.9);
+    expect(ran).toHaveLength(1);
+    await clock.advanceMs(0.2);
+    expect(ran[1]?.items).toEqual([2]);
+  });
+
+  test("a deadline before the end of the window flushes early enough for the run", async () => {
+    const { clock, batcher, ran } = rig({ batchTimeoutMicros: 100_000, runMs: 10 });
+    // Teaches that a batch takes 10 ms.
+    void batcher.submit(0);
+    batcher.flush();
+    await clock.advanceMs(10);
+    const result = batcher.submit(1, { deadlineMs: 50 });
+    await clock.advanceMs(37);
+    expect(ran).toHaveLength(1);
+    await clock.advanceMs(1);
+    expect(ran[1]?.flushReason).toBe("deadline");
+    await clock.advanceMs(10);
+    expect(await result).toBe("1!");
+  });
+
+  test("batches of items with sizes are bounded by the sum", async () => {
+    const { clock, batcher, ran } = rig({
+      sizeOf: (item) => item,
+      batchTimeoutMicros: 0,
+      maxInFlightBatches: 9,
+    });
+    for (const item of [3, 2, 2, 4, 1]) {
+      void batcher.submit(item);
+    }
+    await clock.settle();
+    expect(ran.map(({ items }) => items)).toEqual([[3], [2, 2], [4], [1]]);
+  });
+});
+
+describe("policy off", () => {
+  test("each item runs alone, as many at a time as may be in flight", async () => {
+    const { clock, batcher, ran } = rig({ policy: "off", maxInFlightBatches: 2 });
+    const results = Promise.all([1, 2, 3].map((item) => batcher.submit(item)));
+    await clock.settle();
+    expect(ran.map(({ items }) => items)).toEqual([[1], [2]]);
+    await clock.advanceMs(20);
+    expect(await results).toEqual(["1!", "2!", "3!"]);
+    expect(batcher.stats().batches.full).toBe(3);
+  });
+});
+
+describe("policy adaptive", () => {
+  test("an item that finds room runs at once, and what comes meanwhile is the next batch", async () => {
+    const { clock, batcher, ran } = rig({ policy: "adaptive" });
+    void batcher.submit(1);
+    await clock.settle();
+    void batcher.submit(2);
+    void batcher.submit(3);
+    await clock.advanceMs(9);
+    expect(ran.map(({ items, flushReason }) => ({ items, flushReason }))).toEqual([
+      { items: [1], flushReason: "idle" },
+    ]);
+    await clock.advanceMs(1);
+    expect(ran[1]?.items).toEqual([2, 3]);
+  });
+});
+
+describe("allowed batch sizes", () => {
+  const allowedBatchSizes = [1, 2, 4, 8];
+  test.each([
+    { paddingPolicy: "padUp", sizes: [5], padded: [8] },
+    { paddingPolicy: "batchDown", sizes: [4, 1], padded: [4, 1] },
+  ] as const)("$paddingPolicy sends 5 items as $sizes", async ({ paddingPolicy, sizes, padded }) => {
+    const { clock, batcher, ran } = rig({
+      allowedBatchSizes,
+      paddingPolicy,
+      maxBatchSize: 8,
+      batchTimeoutMicros: 0,
+      maxInFlightBatches: 2,
+    });
+    for (const item of [1, 2, 3, 4, 5]) {
+      void batcher.submit(item);
+    }
+    await clock.settle();
+    expect(ran.map(({ size }) => size)).toEqual(sizes);
+    expect(ran.map(({ paddedSize }) => paddedSize)).toEqual(padded);
+  });
+
+  test.each([
+    { cost: "all per item", fixedMs: 0, sizes: [4, 1] },
+    { cost: "all fixed", fixedMs: 100, sizes: [5] },
+  ])("minimizeCost with a cost that is $cost sends 5 items as $sizes", async ({ fixedMs, sizes }) => {
+    const clock = new FakeClock();
+    const ran: number[] = [];
+    const batcher = new Batcher<number, number>({
+      clock,
+      policy: "window",
+      allowedBatchSizes,
+      maxBatchSize: 8,
+      batchTimeoutMicros: 0,
+      run: ({ items, size, paddedSize }) => {
+        ran.push(size);
+        return new Promise((resolve) => {
+          clock.schedule(() => resolve(items), fixedMs + paddedSize);
+        });
+      },
+    });
+    // Eight and five come together: where there has been room for long, a small batch would save nothing.
+    for (const count of [1, 2, 4, 13]) {
+      const all = Promise.all(Array.from({ length: count }, (_, i) => batcher.submit(i)));
+      await clock.advanceMs(1000);
+      await all;
+    }
+    expect(ran).toEqual([1, 2, 4, 8, ...sizes]);
+  });
+});
