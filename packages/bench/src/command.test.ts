@@ -1,6 +1,7 @@
 import { existsSync, mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import type { Arm } from "@dlrm/arm-contract";
 import { beforeEach, describe, expect, it } from "vitest";
 import { fakeArm } from "../test/fake-arm.ts";
 import { runCommand } from "./command.ts";
@@ -21,10 +22,14 @@ beforeEach(() => {
 });
 
 function command(...args: string[]): Promise<number> {
+  return commandWith([fakeArm("engine"), fakeArm("engine-batch"), fakeArm("py", { family: "python" })], args);
+}
+
+function commandWith(arms: readonly Arm[], args: readonly string[]): Promise<number> {
   return runCommand({
     args,
     currentDir,
-    arms: [fakeArm("engine"), fakeArm("engine-batch"), fakeArm("py", { family: "python" })],
+    arms,
     machine: { cpus: [0, 1], memoryBytes: 1e9, taskset: "/usr/bin/taskset" },
     progress: new Progress({ write: () => undefined }),
     stdout: (text) => (out += text),
@@ -46,6 +51,19 @@ function command(...args: string[]): Promise<number> {
 describe("dlrm-bench --dry_run", () => {
   const args =
     "--dry-run --platform sim --arms engine,py --concurrencies 1 --request-batch-sizes=1,16 --duration 5 --repeats 2";
+
+  it("says of an arm that cannot run here why, and prints the rest of the plan", async () => {
+    const lacking: Arm = {
+      ...fakeArm("py", { family: "python" }),
+      command: () => {
+        throw new Error("no usable Python: need CPython >= 3.11 with venv");
+      },
+    };
+    expect(await commandWith([fakeArm("engine"), lacking], args.split(" "))).toBe(0);
+    expect(err).toBe("");
+    expect(out.split("    # py cannot run here: no usable Python: need CPython >= 3.11 with venv\n")).toHaveLength(3);
+    expect(out).toContain("44 steps, ");
+  });
 
   it("prints every step with its command and the duration, and starts nothing", async () => {
     expect(await command(...args.split(" "))).toBe(0);

@@ -1,5 +1,6 @@
 import type { Arm } from "@dlrm/arm-contract";
 import type { ModelSpec } from "@dlrm/model";
+import { messageOf } from "./bench-error.ts";
 import {
   cacheDir,
   denseNetworkCommandText,
@@ -45,10 +46,7 @@ function commandOf(step: Step, { settings, machine, spec, arms, bundleExists }: 
       return `# whatever ${step.arm} needs, once, in ${cacheDir(settings)}`;
     case "start": {
       const arm = arms.find(({ name }) => name === step.arm);
-      // A port that could not be mistaken for a real one.
-      return arm === undefined
-        ? "# unknown arm"
-        : shellText(serverCommand(settings, machine, arm, 65_535)).replace("65535", "PORT");
+      return arm === undefined ? "# unknown arm" : startOf(arm, settings, machine);
     }
     case "parity":
       return `# gRPC Predict of ${step.bReq} examples to ${HOST}:PORT, int32 and int64 ids, against the reference forward`;
@@ -58,5 +56,15 @@ function commandOf(step: Step, { settings, machine, spec, arms, bundleExists }: 
       return "kill -TERM PID";
     case "report":
       return `# ${settings.workDir}/results/REPORT.md, summary.json, env.txt`;
+  }
+}
+
+function startOf(arm: Arm, settings: BenchSettings, machine: Machine): string {
+  try {
+    // A port that could not be mistaken for a real one.
+    return shellText(serverCommand(settings, machine, arm, 65_535)).replace("65535", "PORT");
+  } catch (error) {
+    // Without a Python, say: a run skips the arm.
+    return `# ${arm.name} cannot run here: ${messageOf(error)}`;
   }
 }
