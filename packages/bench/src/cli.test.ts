@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, readdirSync, readFileSync } from "node:fs";
+import { closeSync, existsSync, mkdtempSync, openSync, readdirSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
@@ -34,6 +34,18 @@ function results(...parts: string[]): string {
 
 // Each starts a dozen processes.
 const TIMEOUT_MS = 300_000;
+
+it.skipIf(!existsSync("/dev/full"))(
+  "goes on where its progress and its errors can be shown no more (needs /dev/full)",
+  async () => {
+    const full = openSync("/dev/full", "w");
+    onTestFinished(() => closeSync(full));
+    const args = ["--conditions=@dlrm/source", cli, "--preset", "nope", "--work_dir", workDir];
+    const child = spawn(process.execPath, args, { stdio: ["ignore", "ignore", full] });
+    expect(await once(child, "close")).toEqual([2, null]);
+  },
+  TIMEOUT_MS,
+);
 
 describe("dlrm-bench with the real engine", () => {
   it(

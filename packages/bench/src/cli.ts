@@ -12,11 +12,11 @@ import { pinSelf } from "./pinning.ts";
 import { Progress } from "./progress.ts";
 
 // A reader that ends first, such as head, or tee at Ctrl-C, or a terminal that is closed, is no reason to end.
-for (const stream of [process.stdout, process.stderr]) {
-  stream.on("error", (error: NodeJS.ErrnoException) => {
-    if (error.code !== "EPIPE" && error.code !== "EIO") throw error;
-  });
-}
+process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+  if (error.code !== "EPIPE" && error.code !== "EIO") throw error;
+});
+// Progress is not worth a run, whatever it is that keeps it from being shown: the disk of its log may be full.
+process.stderr.on("error", () => undefined);
 
 const machine = readMachine();
 const stop = new AbortController();
