@@ -130,3 +130,22 @@ it("names the type of ids of an answer that is none, and asks no further", async
   });
   expect(turns).toEqual([1]);
 });
+
+it("gives up the reference's scores of a large request when it is told to, and makes them anew the next time", async () => {
+  const stop = new AbortController();
+  const sizes: number[] = [];
+  const reference = referenceOf(sizes);
+  const parity = check({
+    forward: async (input, network) => {
+      const scores = await reference.forward(input, network);
+      if (sizes.length === 1) stop.abort(new Error("stopped by SIGINT"));
+      return scores;
+    },
+    close: () => reference.close(),
+  });
+  const client = clientOf((scores) => scores);
+  await expect(parity.check([client], 1000, stop.signal)).rejects.toThrow("stopped by SIGINT");
+  expect(sizes).toEqual([64]);
+  expect(await parity.check([client], 1000, never)).toEqual({ ok: true, maxAbsDiff: 0 });
+  expect(sizes.slice(1, -1).reduce((sum, size) => sum + size, 0)).toBe(1000);
+});
