@@ -111,14 +111,17 @@ export class BenchRun {
     this.#context.record.writeJournal();
   }
 
-  /** Ends the server that runs, if one does, and all that is left of others. */
+  /** Ends the server that runs, if one does, and all that is left of others, and closes the model's files. */
   async close(): Promise<void> {
-    await this.#context.servers.stop();
-    this.#context.guard.close();
+    try {
+      await this.#context.servers.stop();
+    } finally {
+      this.#context.guard.close();
+      await this.#model?.reference.close();
+    }
   }
 
   async report(): Promise<BenchOutcome> {
-    await this.#model?.reference.close();
     return await reportRun(this.#context, this.#finished);
   }
 }

@@ -2,9 +2,10 @@ import { spawnSync } from "node:child_process";
 import { appendFileSync, existsSync, mkdirSync, readdirSync, rmSync } from "node:fs";
 import path from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { BenchTrial, measured } from "../test/bench-trial.ts";
+import { BenchTrial, fakeForward, measured } from "../test/bench-trial.ts";
 import { fakeArm } from "../test/fake-arm.ts";
 import type { Measure } from "./measure.ts";
+import type { Reference } from "./parity-check.ts";
 
 let trial: BenchTrial;
 
@@ -64,11 +65,17 @@ describe("a run whose results cannot be written", { timeout: 300_000 }, () => {
       return await measured(request);
     };
     const arm = fakeArm("engine", { notifyPort: trial.lifeLine.port });
-    await expect(trial.run([arm], { measure })).rejects.toMatchObject({
+    let closed = 0;
+    const openReference = async (): Promise<Reference> => ({
+      forward: fakeForward,
+      close: async () => void closed++,
+    });
+    await expect(trial.run([arm], { measure, dependencies: { openReference } })).rejects.toMatchObject({
       code: "results_failed",
       message: expect.stringMatching(/^cannot write .*closed-b1-c2-r1\.json: EISDIR/),
     });
     const { ended } = await trial.lifeLine.connected();
     await ended;
+    expect(closed, "the reference is closed").toBe(1);
   });
 });

@@ -9,6 +9,7 @@ import type { BenchDependencies } from "../src/bench-dependencies.ts";
 import type { MeasureDenseNetwork } from "../src/dense-network-process.ts";
 import type { Machine } from "../src/machine.ts";
 import type { Measure } from "../src/measure.ts";
+import type { Reference } from "../src/parity-check.ts";
 import { PredictionClient } from "../src/prediction-client.ts";
 import { Progress } from "../src/progress.ts";
 import { runBench } from "../src/run-bench.ts";
@@ -59,6 +60,13 @@ export const DENSE_NETWORK_ROWS: Awaited<ReturnType<MeasureDenseNetwork>>["rows"
 
 const comparedDevices: MeasureDenseNetwork = async () => ({ rows: DENSE_NETWORK_ROWS, warnings: [] });
 
+/** The score that the fake server has, of the first id of the first feature. */
+export const fakeForward: Reference["forward"] = async ({ batch, ids }) => {
+  const first = ids[0] as Int32Array;
+  const hotSize = first.length / batch;
+  return Float64Array.from({ length: batch }, (_, example) => ((first[example * hotSize] as number) % 97) / 97);
+};
+
 export interface TrialOptions {
   readonly measure?: Measure;
   readonly measureDenseNetwork?: MeasureDenseNetwork;
@@ -98,15 +106,7 @@ export class BenchTrial {
       measure: options.measure ?? measured,
       measureDenseNetwork: options.measureDenseNetwork ?? comparedDevices,
       prepareBundle: async () => bundle,
-      // The score that the fake server has, of the first id of the first feature.
-      openReference: async () => ({
-        forward: async ({ batch, ids }) => {
-          const first = ids[0] as Int32Array;
-          const hotSize = first.length / batch;
-          return Float64Array.from({ length: batch }, (_, example) => ((first[example * hotSize] as number) % 97) / 97);
-        },
-        close: async () => undefined,
-      }),
+      openReference: async () => ({ forward: fakeForward, close: async () => undefined }),
       describeMachine: async () => ({ node: "24.0.0" }),
       describeEnvironment: async () => ({ node: "24.0.0" }),
       leaveServerCpus: () => undefined,
