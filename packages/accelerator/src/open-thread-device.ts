@@ -3,6 +3,7 @@ import type { Device, OpenProgress } from "./device.ts";
 import type { CallerSettings, ThreadSettings } from "./device-spec.ts";
 import { endThread } from "./end-thread.ts";
 import { AcceleratorError, fromErrorRecord } from "./errors.ts";
+import { turnOnnxRuntimeTelemetryOff } from "./onnxruntime-telemetry.ts";
 import { ThreadDevice } from "./thread-device.ts";
 import type { OpeningMessage, ThreadData, ThreadReady } from "./thread-protocol.ts";
 
@@ -25,6 +26,7 @@ export async function openThreadDevice(settings: ThreadSettings & CallerSettings
   if (hooks.signal?.aborted) throw openingCancelled(hooks.signal);
   const { port1: letters, port2: threadLetters } = new MessageChannel();
   const workerData: ThreadData = { settings: threadSettings, letters: threadLetters };
+  if (settings.kind === "onnxruntime") turnOnnxRuntimeTelemetryOff();
   const worker = new Worker(THREAD_URL, { workerData, transferList: [threadLetters], name: `${settings.kind} device` });
   try {
     const ready = await untilReady(worker, openTimeoutMs, hooks);

@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { cp, mkdir, readFile, symlink, writeFile } from "node:fs/promises";
+import { cp, mkdir, readdir, readFile, symlink, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
@@ -42,6 +42,24 @@ describe("in a process of its own", () => {
     const { stdout, stderr } = await run("example.mts", example);
     expect(stdout).toBe(`[\n   4, -1, 10, -1, 16,\n  -1, 22, -1, 28, -1\n]\n1 3\n`);
     expect(stderr).toBe("1/4 load \n2/4 warm-up 1\n3/4 warm-up 8\n4/4 warm-up 64\n");
+  });
+
+  test("onnxruntime leaves nothing in the user's folders, as its telemetry is off", async () => {
+    await folder.write("model.onnx", {
+      inputs: [{ name: "x", shape: ["batch", 1] }],
+      outputs: [{ name: "y", shape: ["batch", 1] }],
+      nodes: [{ op: "Relu", inputs: ["x"], outputs: ["y"] }],
+    });
+    const home = path.join(folder.dir, "home");
+    await mkdir(home);
+    const program = `
+      import { openDevice } from "@dlrm/accelerator";
+      await (await openDevice({ kind: "onnxruntime", modelPath: "model.onnx", buckets: [1] })).close();
+    `;
+    // Its telemetry is off in CI by itself.
+    const notCi = { CI: undefined, GITHUB_ACTIONS: undefined, TF_BUILD: undefined, ORT_DISABLE_TELEMETRY: undefined };
+    await run("telemetry.mts", program, { ...notCi, HOME: home, TMPDIR: home, XDG_CACHE_HOME: undefined });
+    expect(await readdir(home)).toEqual([]);
   });
 
   const plugin = TEST_PLUGINS.at(-1)!;
