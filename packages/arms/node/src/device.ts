@@ -53,6 +53,8 @@ export class Device {
 
   /** @param options `buckets` must not be empty. */
   static async open(options: DeviceOptions): Promise<Device> {
+    // onnxruntime's own telemetry costs the server threads and files. Set here, as a worker's process.env is a copy.
+    process.env["ORT_DISABLE_TELEMETRY"] ??= "1";
     const device = new Device(new Worker(entry, { workerData: options.settings, name: "device" }), options);
     const ready = new Promise<void>((resolve) => {
       device.#worker.once("message", () => resolve());
