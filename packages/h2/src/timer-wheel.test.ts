@@ -202,3 +202,17 @@ test("with the system's clock an item expires too", async () => {
   const expired = new Promise<string>((onExpired) => new TimerWheel<string>({ onExpired }).add("x", 1));
   expect(await expired).toBe("x");
 });
+
+test("an item may be further away than a timer of Node's can be", async () => {
+  const warnings: string[] = [];
+  const onWarning = ({ name }: Error): void => void warnings.push(name);
+  process.on("warning", onWarning);
+  const timers = new TimerWheel<string>({ onExpired: () => {} });
+  timers.add("x", 1e12);
+  // A warning comes before that.
+  await new Promise((resolve) => setImmediate(resolve));
+  process.off("warning", onWarning);
+  expect(warnings).toEqual([]);
+  expect(timers.size).toBe(1);
+  timers.clear();
+});

@@ -23,14 +23,18 @@ class Entry<Item> implements WheelTimer<Item> {
 export interface WheelClock {
   /** Monotonic milliseconds. */
   nowMs(): number;
-  /** Calls `callback` once, no earlier than in `delayMs`; returns what takes that back. It must not keep the process alive. */
+  /** Calls `callback` once, in `delayMs` or later, but may do so early after 24 days; returns what takes that back. It must not keep the process alive. */
   schedule(callback: () => void, delayMs: number): () => void;
 }
+
+/** Longest that a timer of Node's waits, milliseconds: one that is to wait longer goes off at once, with a warning. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
 
 const systemClock: WheelClock = {
   nowMs: () => performance.now(),
   schedule(callback, delayMs) {
-    const timer = setTimeout(callback, delayMs).unref();
+    // A wheel that is woken early finds nothing due, and sleeps again.
+    const timer = setTimeout(callback, Math.min(delayMs, MAX_TIMER_MS)).unref();
     return () => clearTimeout(timer);
   },
 };
