@@ -4,6 +4,9 @@ import { ServerError } from "./server-error.ts";
 /** Longest that a timer of Node's waits, 24 days; one that is to wait longer goes off at once. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
+const GRPC_TIMEOUT = "grpc-timeout";
+const CONNECT_TIMEOUT = "connect-timeout-ms";
+
 /** What a call is refused with whose body has not ended in time. */
 export function deadlinePassed(): ServerError {
   return new ServerError("deadline_exceeded", "the deadline passed before the request had come whole");
@@ -14,10 +17,10 @@ export function deadlinePassed(): ServerError {
  * malformed, which whoever answers the call refuses.
  */
 export function timeoutOf(header: Headers): number | undefined {
-  const isGrpc = /^application\/grpc/iu.test(header.get("content-type") ?? "");
-  const value = header.get(isGrpc ? "grpc-timeout" : "connect-timeout-ms");
+  const name = timeoutHeader(header);
+  const value = header.get(name);
   if (value === null) return undefined;
-  if (!isGrpc) return /^\d{1,10}$/u.test(value) ? Number(value) : undefined;
+  if (name === CONNECT_TIMEOUT) return /^\d{1,10}$/u.test(value) ? Number(value) : undefined;
   try {
     return parseGrpcTimeoutMs(value);
   } catch {
@@ -25,8 +28,17 @@ export function timeoutOf(header: Headers): number | undefined {
   }
 }
 
+/** Takes a time away that is longer than a timer can wait: Connect's own timer for it would go off at once. */
+export function dropDistantDeadline(header: Headers): void {
+  if ((timeoutOf(header) ?? 0) > MAX_TIMER_MS) header.delete(timeoutHeader(header));
+}
+
+function timeoutHeader(header: Headers): typeof GRPC_TIMEOUT | typeof CONNECT_TIMEOUT {
+  return /^application\/grpc/iu.test(header.get("content-type") ?? "") ? GRPC_TIMEOUT : CONNECT_TIMEOUT;
+}
+
 /**
- * The body of a call that has `timeoutMs` from now: after them it fails with `deadline_exceeded`, though no more of it comes.
+ * The body of a call that has `timeoutMs` from now, no more than a timer can wait: after them it fails with `deadline_exceeded`, though no more of it comes.
  * `onPassed` is told before.
  */
 export function untilDeadline(
@@ -34,7 +46,7 @@ export function untilDeadline(
   timeoutMs: number | undefined,
   onPassed: () => void,
 ): AsyncIterable<Uint8Array> {
-  if (timeoutMs === undefined || timeoutMs > MAX_TIMER_MS) return source;
+  if (timeoutMs === undefined) return source;
   return readUntil(source, performance.now() + timeoutMs, onPassed);
 }
 

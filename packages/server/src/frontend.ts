@@ -1,6 +1,7 @@
 import { Health, PredictionService, ServerReflection, ServerReflectionV1Alpha } from "@dlrm/proto";
 import type { Logger } from "pino";
 import { BodyBudget } from "./body-budget.ts";
+import { dropDistantDeadline } from "./body-deadline.ts";
 import { toConnectError } from "./connect-error.ts";
 import type { FrontendCells } from "./frontend-cells.ts";
 import { createH2Predict } from "./h2-predict.ts";
@@ -98,6 +99,7 @@ export class Frontend {
     // Watching the health, or asking what there is, is no work to wait for.
     const idle = new RequestActivity();
     const beginCall: BeginRpcCall = (handler, request) => {
+      dropDistantDeadline(request.header);
       const active = new ActiveRequest(handler.service.typeName === PredictionService.typeName ? activity : idle);
       if (readsStream(handler)) return { request, isLate: () => false, end: () => active.leave() };
       // Until the call is over: so long Connect's handler keeps the message.

@@ -53,7 +53,11 @@ export class RawHttp2Client implements AsyncDisposable {
   }
 
   call(body: Uint8Array, headers: http2.OutgoingHttpHeaders = {}): Promise<RawAnswer> {
-    const stream = this.open(headers);
+    return this.finish(this.open(headers), body);
+  }
+
+  /** Sends the body of a call that was opened, or the rest of it. */
+  finish(stream: http2.ClientHttp2Stream, body: Uint8Array): Promise<RawAnswer> {
     stream.end(body);
     return this.#answerOf(stream);
   }

@@ -1,9 +1,12 @@
 import { once } from "node:events";
 import http from "node:http";
+import { create, toBinary } from "@bufbuild/protobuf";
 import { Code } from "@connectrpc/connect";
+import { PredictRequestSchema } from "@dlrm/proto";
 import type { RunningServer } from "@dlrm/server";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { PREDICT_PATH, RawHttp2Client } from "./raw-http2.ts";
+import { exampleRequest, inputsOf } from "./example-requests.ts";
+import { frame, PREDICT_PATH, RawHttp2Client } from "./raw-http2.ts";
 import { baseUrl, startTestServer, type TemporaryBundle, temporaryBundle } from "./serving-fixture.ts";
 
 let bundle: TemporaryBundle;
@@ -85,4 +88,23 @@ describe("a request whose body does not end is DEADLINE_EXCEEDED when its deadli
     expect(late()).toBe(before + 1);
     request.destroy();
   });
+});
+
+test.each([
+  ["application/grpc", "grpc-timeout", "99999999H"],
+  ["application/grpc-web", "grpc-timeout", "99999999H"],
+  ["application/proto", "connect-timeout-ms", "9999999999"],
+])("%s: a deadline further away than a timer can be does not pass at once", async (contentType, name, timeout) => {
+  const call = client.open({ "content-type": contentType, [name]: timeout });
+  // A timer that goes off at once would have done so by now.
+  await client.settled();
+  const message = toBinary(
+    PredictRequestSchema,
+    create(PredictRequestSchema, { inputs: inputsOf(exampleRequest(1, 1)) }),
+  );
+  const { httpStatus, grpcStatus } = await client.finish(
+    call,
+    contentType === "application/proto" ? message : frame(message),
+  );
+  expect([httpStatus, grpcStatus ?? 0]).toEqual([200, 0]);
 });
