@@ -152,8 +152,8 @@ function serveCommand(): Command {
         .choices(DEVICE_PRECISIONS)
         .default("float32"),
     )
-    .option("--simulated-fixed-micros <µs>", "least time of a batch on the simulated device", decimal, 350)
-    .option("--simulated-micros-per-example <µs>", "what each example of a batch adds to it", decimal, 4)
+    .option("--simulated-fixed-micros <µs>", "least time of a batch on the simulated device (default: 350)", decimal)
+    .option("--simulated-micros-per-example <µs>", "what each example of a batch adds to it (default: 4)", decimal)
     .addOption(
       new Option("--batching <policy>", "when waiting requests become a batch")
         .choices(BATCHING_POLICIES)

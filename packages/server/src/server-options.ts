@@ -123,6 +123,39 @@ export interface ServerOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
+/** From JavaScript, a name that is not here is a slip. */
+const OPTION_NAMES: Readonly<Record<keyof ServerOptions, true>> = {
+  bundle: true,
+  host: true,
+  port: true,
+  adminPort: true,
+  transport: true,
+  frontends: true,
+  reusePort: true,
+  maxConnections: true,
+  maxStreamsPerConnection: true,
+  maxHeaderBytes: true,
+  device: true,
+  deviceThreads: true,
+  devicePrecision: true,
+  simulatedFixedMicros: true,
+  simulatedMicrosPerExample: true,
+  batching: true,
+  maxBatchSize: true,
+  batchTimeoutMicros: true,
+  maxInFlightBatches: true,
+  maxEnqueuedExamples: true,
+  maxEnqueuedBytes: true,
+  maxExamplesPerRequest: true,
+  maxMessageBytes: true,
+  maxBufferedBytes: true,
+  drainTimeoutMs: true,
+  logger: true,
+  onListening: true,
+  onFatal: true,
+  signal: true,
+};
+
 /** Options that do not depend on the model, with defaults filled in. */
 export interface ResolvedOptions {
   readonly bundle: string;
@@ -203,18 +236,22 @@ export function resolveOptions(options: ServerOptions): ResolvedOptions {
     maxInFlightBatches: options.maxInFlightBatches,
     drainTimeoutMs: options.drainTimeoutMs ?? 10_000,
   };
-  const problems: string[] = [];
+  const problems = Object.keys(options)
+    .filter((name) => !Object.hasOwn(OPTION_NAMES, name))
+    .map((name) => `there is no option ${name}`);
   if (typeof resolved.bundle !== "string" || resolved.bundle === "") {
     problems.push(`bundle must be a directory, got ${JSON.stringify(resolved.bundle)}`);
   }
   const integer = (name: string, value: number | undefined, least: number, most: number): void => {
     if (value !== undefined && !(Number.isInteger(value) && value >= least && value <= most)) {
-      problems.push(`${name} must be an integer from ${least} to ${most}, got ${value}`);
+      problems.push(`${name} must be an integer from ${least} to ${most}, got ${shown(value)}`);
     }
   };
-  const micros = (name: string, value: number): void => {
-    if (!(value >= 0 && value <= MAX_SIMULATED_MICROS)) {
-      problems.push(`${name} must be a number from 0 to ${MAX_SIMULATED_MICROS}, got ${value}`);
+  const micros = (name: keyof ServerOptions, value: number): void => {
+    if (typeof value !== "number" || !(value >= 0 && value <= MAX_SIMULATED_MICROS)) {
+      problems.push(`${name} must be a number from 0 to ${MAX_SIMULATED_MICROS}, got ${shown(value)}`);
+    } else if (options[name] !== undefined && resolved.device !== "simulated") {
+      problems.push(`${name} is for device "simulated" alone, and device is ${shown(resolved.device)}`);
     }
   };
   const oneOf = (name: string, value: unknown, values: readonly string[]): void => {
@@ -224,6 +261,9 @@ export function resolveOptions(options: ServerOptions): ResolvedOptions {
   };
   integer("port", resolved.port, 0, MAX_PORT);
   integer("adminPort", options.adminPort, 0, MAX_PORT);
+  if (resolved.port !== 0 && resolved.port === options.adminPort) {
+    problems.push(`port and adminPort must differ, got ${resolved.port} for both`);
+  }
   if (typeof resolved.device !== "function" && !isDeviceName(resolved.device)) {
     oneOf("device", resolved.device, DEVICE_NAMES);
   }
@@ -248,4 +288,8 @@ export function resolveOptions(options: ServerOptions): ResolvedOptions {
   integer("maxBufferedBytes", options.maxBufferedBytes, 1, Number.MAX_SAFE_INTEGER);
   if (problems.length > 0) throw new ServerError("invalid_options", problems.join("; "));
   return resolved;
+}
+
+function shown(value: unknown): string {
+  return typeof value === "function" ? "a function" : (JSON.stringify(value) ?? String(value));
 }

@@ -1,6 +1,7 @@
 import { type Logger, pino } from "pino";
 import { AdminServer, type AdminSnapshot } from "./admin-server.ts";
 import { HealthState, type Phase } from "./health-state.ts";
+import { cannotListen } from "./listen-error.ts";
 import { LocalFrontend } from "./local-frontend.ts";
 import { closeModelHost, describeBundle, type ModelHost, openModelHost } from "./model-host.ts";
 import type { ServerLimits } from "./model-metadata.ts";
@@ -109,8 +110,9 @@ class Server implements RunningServer {
     const { bundle: dir, host, port, adminPort } = this.#options;
     // Nobody is told of a server that cannot serve.
     const description = await describeBundle(dir, options);
-    if (adminPort !== undefined) this.#adminPort = await this.#admin?.listen(host, adminPort);
-    this.#port = await this.#listen(host, port);
+    if (adminPort !== undefined)
+      this.#adminPort = await this.#admin?.listen(host, adminPort).catch(cannotListen(host, adminPort, "--admin-port"));
+    this.#port = await this.#listen(host, port).catch(cannotListen(host, port, "--port"));
     this.#logger.info(
       { host, port: this.#port, ...(this.#adminPort === undefined ? {} : { adminPort: this.#adminPort }) },
       "listening; the model is being loaded",

@@ -225,6 +225,10 @@ describe("start", () => {
         'batching must be one of off, window, adaptive, got "sometimes"; ' +
         "maxBatchSize must be an integer from 1 to 2147483647, got 0",
     );
+    // As JavaScript may: a number in quotes, and a name that is no option's.
+    expect(await code({ port: "8500" as unknown as number, prot: 1 } as object)).toBe(
+      'invalid_options: there is no option prot; port must be an integer from 0 to 65535, got "8500"',
+    );
     expect(await code({ devicePrecision: "int8", simulatedFixedMicros: -1 })).toBe(
       'invalid_options: devicePrecision must be one of float32, got "int8"; ' +
         "simulatedFixedMicros must be a number from 0 to 60000000, got -1",
@@ -252,7 +256,15 @@ describe("start", () => {
     const taken = net.createServer().listen(0, "127.0.0.1");
     await once(taken, "listening");
     const { port } = taken.address() as net.AddressInfo;
-    expect(await code({ port })).toContain("startup_failed: listen EADDRINUSE");
+    expect(await code({ port })).toContain(
+      `startup_failed: cannot listen on 127.0.0.1, port ${port} (--port): listen EADDRINUSE`,
+    );
+    expect(await code({ port: 0, adminPort: port })).toContain(
+      `startup_failed: cannot listen on 127.0.0.1, port ${port} (--admin-port): listen EADDRINUSE`,
+    );
+    expect(await code({ port: 0, host: "300.1.1.1" })).toMatch(
+      /^startup_failed: cannot listen on 300\.1\.1\.1, port 0 \(--host\): /u,
+    );
     taken.close();
     expect(await code({ device: () => Promise.reject(new Error("no such device")) })).toBe(
       "startup_failed: no such device",
@@ -475,6 +487,11 @@ describe("dlrm-serve", () => {
       `error: option '--simulated-fixed-micros <µs>' argument '${micros}' is invalid. Expected a number, such as 350 or 0.5.`,
     ]),
     [["--bundle", "x", "--port", "65536"], "error: port must be an integer from 0 to 65535, got 65536"],
+    [["--bundle", "x", "--port", "80", "--admin-port", "80"], "error: port and adminPort must differ, got 80 for both"],
+    [
+      ["--bundle", "x", "--simulated-fixed-micros", "20"],
+      'error: simulatedFixedMicros is for device "simulated" alone, and device is "onnxruntime"',
+    ],
   ])("wrong usage %j ends with code 2 and says what is wrong", async (args, message) => {
     const serving = serve(...args);
     expect(await serving.exit).toEqual({ code: 2, signal: null });
