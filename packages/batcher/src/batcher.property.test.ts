@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { Batch, BatchingPolicy } from "./index.ts";
+import type { Batch, BatchingPolicy, CollectUntil } from "./index.ts";
 import { Batcher, BatcherError } from "./index.ts";
 import { FakeClock } from "./testing/index.ts";
 
@@ -17,6 +17,7 @@ type RunFault = "none" | "throw" | "reject" | "short" | "long" | "null" | "never
 
 interface Scenario {
   readonly policy: BatchingPolicy;
+  readonly collectUntil: CollectUntil;
   readonly maxBatchSize: number;
   readonly maxEnqueuedItems: number;
   readonly maxEnqueuedSize: number;
@@ -35,6 +36,7 @@ const RUN_TIMEOUT_MS = 40;
 const scenarios: fc.Arbitrary<Scenario> = fc
   .record({
     policy: fc.constantFrom("off", "window", "adaptive"),
+    collectUntil: fc.constantFrom("tick", "poll"),
     maxBatchSize: fc.integer({ min: 1, max: 12 }),
     maxEnqueuedItems: fc.integer({ min: 12, max: 30 }),
     extraSize: fc.integer({ min: 0, max: 30 }),

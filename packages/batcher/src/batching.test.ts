@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { rig } from "../test/batcher-rig.ts";
+import { outcome, rig } from "../test/batcher-rig.ts";
 import { Batcher } from "./index.ts";
 import { FakeClock } from "./testing/index.ts";
 
@@ -150,5 +150,55 @@ describe("allowed batch sizes", () => {
       await all;
     }
     expect(ran).toEqual([1, 2, 4, 8, ...sizes]);
+  });
+});
+
+describe("collectUntil", () => {
+  const submitInTicks = async (collectUntil: "tick" | "poll"): Promise<readonly (readonly number[])[]> => {
+    const { clock, batcher, ran } = rig({ policy: "adaptive", collectUntil, maxInFlightBatches: 4 });
+    for (const item of [1, 2, 3]) {
+      void batcher.submit(item);
+      // As after the callback of a read: microtasks, and no more.
+      for (let turn = 0; turn < 10; turn += 1) await Promise.resolve();
+    }
+    await clock.advanceMs(0);
+    return ran.map(({ items }) => items);
+  };
+
+  test("tick: what each read brings goes at once", async () => {
+    expect(await submitInTicks("tick")).toEqual([[1], [2], [3]]);
+  });
+
+  test("poll: what all reads bring that are ready goes together", async () => {
+    expect(await submitInTicks("poll")).toEqual([[1, 2, 3]]);
+  });
+
+  test("poll: with the machine's clock, batches are made after the I/O that is ready", async () => {
+    const ran: (readonly number[])[] = [];
+    const batcher = new Batcher<number, number>({
+      collectUntil: "poll",
+      run: ({ items }) => {
+        ran.push(items);
+        return items;
+      },
+    });
+    const first = batcher.submit(1);
+    const second = Promise.resolve().then(() => batcher.submit(2));
+    expect(await Promise.all([first, second])).toEqual([1, 2]);
+    expect(ran).toEqual([[1, 2]]);
+  });
+
+  test("poll: a drain and a close while a batch is to be made lose nothing", async () => {
+    const { clock, batcher } = rig({ policy: "adaptive", collectUntil: "poll" });
+    const drained = batcher.submit(1);
+    const end = batcher.drain();
+    await clock.advanceMs(10);
+    expect(await drained).toBe("1!");
+    await end;
+    const other = rig({ policy: "adaptive", collectUntil: "poll" });
+    const closed = outcome(other.batcher.submit(1));
+    other.batcher.close();
+    await other.clock.advanceMs(10);
+    expect(await closed).toBe("closed");
   });
 });

@@ -9,4 +9,4 @@ export type { BatcherStats } from "./batcher-stats.ts";
 export { systemClock } from "./clock.ts";
 export type { Clock, TimerHandle } from "./clock.ts";
 export type { FlushDecision, FlushPolicy, FlushReason, PaddingPolicy, QueueView } from "./flush-policy.ts";
-export type { Batch, BatcherOptions, BatchingPolicy, RunBatch } from "./options.ts";
+export type { Batch, BatcherOptions, BatchingPolicy, CollectUntil, RunBatch } from "./options.ts";

@@ -5,6 +5,7 @@ describe("options", () => {
   test.each([
     [{ maxBatchSize: 0 }, "maxBatchSize: expected a whole number from 1, received 0"],
     [{ policy: "fixed" as "off" }, 'policy: expected off | window | adaptive or a FlushPolicy, received "fixed"'],
+    [{ collectUntil: "read" as "poll" }, 'collectUntil: expected tick | poll, received "read"'],
     [{ batchTimeoutMicros: -1 }, "batchTimeoutMicros: expected 0 or more microseconds, received -1"],
     [{ maxInFlightBatches: 1.5 }, "maxInFlightBatches: expected a whole number from 1 or Infinity, received 1.5"],
     [{ runTimeoutMs: 0 }, "runTimeoutMs: expected more than 0 milliseconds, received 0"],

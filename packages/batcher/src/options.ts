@@ -7,6 +7,9 @@ import type { FlushPolicy, FlushReason, PaddingPolicy } from "./flush-policy.ts"
 /** When a batch is made of what waits. */
 export type BatchingPolicy = "off" | "window" | "adaptive";
 
+/** Up to when items are collected before a batch is made of them. */
+export type CollectUntil = "tick" | "poll";
+
 /** A batch that is about to run. */
 export interface Batch<Item> {
   /** In the order in which results are expected. At least one. */
@@ -50,6 +53,13 @@ export interface BatcherOptions<Item, Result> {
    * there is room in flight, unless what was learnt says that a short wait raises throughput. Or a policy of your own.
    */
   readonly policy?: BatchingPolicy | FlushPolicy;
+  /**
+   * When it is looked whether a batch is due. `tick` (default): as soon as the code that submits items has run, so that items submitted
+   * together go together. `poll`: after all I/O that is ready now, so that what other sockets already have goes with them. That
+   * is for a run which takes the CPU from the thread that reads: there, reading first makes fewer and larger batches
+   * and nobody waits for it. A device that could work meanwhile would be idle.
+   */
+  readonly collectUntil?: CollectUntil;
   /** Policy `window`: the longest wait, microseconds from the arrival of the oldest item. 0: no wait. Default 1000. */
   readonly batchTimeoutMicros?: number;
   /**
@@ -83,6 +93,7 @@ export interface ResolvedOptions<Item, Result> {
   readonly allowedBatchSizes: readonly number[] | undefined;
   readonly paddingPolicy: PaddingPolicy;
   readonly policy: BatchingPolicy | FlushPolicy;
+  readonly collectUntil: CollectUntil;
   readonly batchTimeoutMicros: number;
   readonly latencyBudgetMs: number;
   readonly maxEnqueuedItems: number;
@@ -97,6 +108,7 @@ export interface ResolvedOptions<Item, Result> {
 }
 
 const POLICIES: readonly string[] = ["off", "window", "adaptive"] satisfies BatchingPolicy[];
+const COLLECT_UNTIL: readonly string[] = ["tick", "poll"] satisfies CollectUntil[];
 const PADDING_POLICIES: readonly string[] = ["padUp", "batchDown", "minimizeCost"] satisfies PaddingPolicy[];
 
 /** Fills in the defaults. Throws `invalid_options`, naming every problem, when the options do not work together. */
@@ -109,6 +121,7 @@ export function resolveOptions<Item, Result>(options: BatcherOptions<Item, Resul
     allowedBatchSizes: options.allowedBatchSizes,
     paddingPolicy: options.paddingPolicy ?? "minimizeCost",
     policy: options.policy ?? "adaptive",
+    collectUntil: options.collectUntil ?? "tick",
     batchTimeoutMicros: options.batchTimeoutMicros ?? 1000,
     latencyBudgetMs: options.latencyBudgetMs ?? Infinity,
     maxEnqueuedItems: options.maxEnqueuedItems ?? Math.max(10_000, maxBatchSize),
@@ -137,12 +150,15 @@ function* findProblems<Item, Result>(options: ResolvedOptions<Item, Result>): It
   if ((options.split === undefined) !== (options.join === undefined)) {
     yield "split and join: expected both or neither";
   }
-  const { policy, paddingPolicy } = options;
+  const { policy, paddingPolicy, collectUntil } = options;
   if (typeof policy === "object" ? typeof policy?.decide !== "function" : !POLICIES.includes(policy)) {
     yield `policy: expected ${POLICIES.join(" | ")} or a FlushPolicy, received ${shown(policy)}`;
   }
   if (!PADDING_POLICIES.includes(paddingPolicy)) {
     yield `paddingPolicy: expected ${PADDING_POLICIES.join(" | ")}, received ${shown(paddingPolicy)}`;
+  }
+  if (!COLLECT_UNTIL.includes(collectUntil)) {
+    yield `collectUntil: expected ${COLLECT_UNTIL.join(" | ")}, received ${shown(collectUntil)}`;
   }
   if (!Number.isSafeInteger(options.maxBatchSize) || options.maxBatchSize < 1) {
     yield `maxBatchSize: expected a whole number from 1, received ${shown(options.maxBatchSize)}`;

@@ -31,7 +31,10 @@ interface Parts<Item, Result> {
 
 const RESOLVED = Promise.resolve();
 
-/** When batches are made: at the end of a tick, what runs now up to an empty microtask queue, or of a wait. */
+/**
+ * When batches are made: at the end of a wait, or of a tick, which is what runs now up to an empty microtask queue; with
+ * `collectUntil: "poll"` a tick is all that I/O which is ready now brings.
+ */
 export class Pump<Item, Result> {
   readonly #parts: Parts<Item, Result>;
   // What each item needs, at hand.
@@ -83,6 +86,11 @@ export class Pump<Item, Result> {
   openTick(): void {
     if (!this.#tickOpen) {
       this.#tickOpen = true;
+      const { collectUntil, clock } = this.#parts.options;
+      if (collectUntil === "poll") {
+        clock.schedule(this.#endTick, 0, true);
+        return;
+      }
       // Not `queueMicrotask`, which in Node makes a resource of each call.
       void RESOLVED.then(this.#endTick);
     }
