@@ -15,6 +15,7 @@ import type { PredictOptions, ScoringModel } from "./scoring-model.ts";
 import type { CancelSignal, ScoreSink } from "./score-sink.ts";
 import { ServerError } from "./server-error.ts";
 import type { ResolvedOptions } from "./server-options.ts";
+import { sharesOnlyCpu } from "./shared-cpu.ts";
 import { SlotPool } from "./slot-pool.ts";
 import type { StageTimes } from "./stage-times.ts";
 import { WaitingLimit } from "./waiting-limit.ts";
@@ -104,6 +105,7 @@ export class LoadedModel implements ScoringModel, ScoringItemOwner {
       // The padding of a batch to the device's next size is known to the batcher, which learns what each size costs.
       allowedBatchSizes: [...buckets.slice(0, -1), limits.maxBatchSize],
       policy: options.batching,
+      collectUntil: options.batching === "adaptive" && sharesOnlyCpu(options.device) ? "poll" : "tick",
       batchTimeoutMicros: options.batchTimeoutMicros,
       maxInFlightBatches,
       // No item is smaller than an example.
