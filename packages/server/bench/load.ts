@@ -38,12 +38,17 @@ export interface Measured extends LoadResult {
 
 /** At the ends of the window the load is not steady. */
 const MARGIN_S = 0.5;
+/** Of a shorter one nothing is left in which the server's CPU time could be taken. */
+const LEAST_DURATION_S = 4 * MARGIN_S;
 
 export async function loadServer(
   server: Served,
   { requestSize, connections, load }: LoadPoint,
   { cpus, warmupS, durationS }: LoadOptions,
 ): Promise<Measured> {
+  if (!(durationS >= LEAST_DURATION_S)) {
+    throw new RangeError(`expected a duration of ${LEAST_DURATION_S} s or more, got ${durationS}`);
+  }
   const dir = mkdtempSync(path.join(tmpdir(), "dlrm-server-bench-"));
   const output = path.join(dir, "result.json");
   const mode =
