@@ -49,6 +49,10 @@ export async function serve({ bundle, cpus, args, observes, nodeFlags = [] }: Se
     ["-c", cpus, ...node, "--bundle", bundle, "--port", "0", "--device", "simulated", ...args],
     { stdio: ["ignore", "ignore", "pipe"] },
   );
+  // A measurement that fails must not leave a server with gigabytes behind.
+  const end = (): void => void child.kill("SIGKILL");
+  process.once("exit", end);
+  child.once("close", () => process.off("exit", end));
   let log = "";
   child.stderr.on("data", (chunk: Buffer) => {
     log += chunk.toString();
