@@ -7,6 +7,7 @@ import { largestMessageBytes, modelMetadata } from "./model-metadata.ts";
 import { RequestDecoder } from "./predict-request.ts";
 import { PredictionHandlers } from "./prediction-service.ts";
 import { Predictor } from "./predictor.ts";
+import { shutDown } from "./shut-down.ts";
 
 export interface NodeServerOptions {
   readonly bundle: string;
@@ -113,11 +114,7 @@ export class NodeServer {
     this.#health.serving = false;
     this.#prediction.drain();
     this.#health.endWatches();
-    const timer = setTimeout(() => this.#server.forceShutdown(), timeoutMs);
-    await new Promise<void>((resolve) => {
-      this.#server.tryShutdown(() => resolve());
-    });
-    clearTimeout(timer);
+    await shutDown(this.#server, timeoutMs);
     await this.#device?.close();
   }
 
