@@ -15,6 +15,18 @@ describe("cancellation", () => {
     expect(ran.map(({ items }) => items)).toEqual([[2]]);
   });
 
+  test("one that is cancelled between two without options leaves them as they are", async () => {
+    const { clock, batcher, ran } = rig();
+    const controller = new AbortController();
+    const results = [batcher.submit(1), outcome(batcher.submit(2, { signal: controller.signal })), batcher.submit(3)];
+    // So that the third is in the queue, too.
+    expect(batcher.stats().queuedItems).toBe(3);
+    controller.abort();
+    await clock.advanceMs(20);
+    expect(await Promise.all(results)).toEqual(["1!", "cancelled", "3!"]);
+    expect(ran.map(({ items }) => items)).toEqual([[1, 3]]);
+  });
+
   test("an item that was cancelled before it came is refused", async () => {
     const { batcher } = rig();
     expect(await outcome(batcher.submit(1, { signal: AbortSignal.abort() }))).toBe("cancelled");

@@ -134,14 +134,17 @@ export class EntryQueue<Item, Result> {
     }
   }
 
-  /** Takes the first plain items, `maxItems` of them at most, without a look at them; undefined where not all is plain. */
+  /**
+   * Takes the first plain items, `maxItems` of them at most, without a look at them; undefined where not all is plain, or entries
+   * that were between them have left holes.
+   */
   takePlain(maxItems: number): Taken<Item, Result> | undefined {
-    if (this.#entries > 0 || this.items === 0) {
+    const level = this.#lowest;
+    const { waiting, items, arrivals, head, count } = level;
+    if (this.#entries > 0 || count === 0 || waiting.length - head !== count) {
       return undefined;
     }
-    const level = this.#lowest;
-    const { waiting, items, arrivals, head } = level;
-    const end = head + Math.min(level.count, maxItems);
+    const end = head + Math.min(count, maxItems);
     const first = arrivals[head] as Arrival;
     const part = head > 0 || end < waiting.length;
     const taken: Taken<Item, Result> = {
