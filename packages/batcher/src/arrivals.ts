@@ -25,8 +25,16 @@ export class Arrivals {
   }
 
   now(): Arrival {
-    const atMs = this.#clock.now();
-    return atMs === this.#last.atMs ? this.#last : { atMs, items: 0, size: 0 };
+    return this.at(this.#clock.now());
+  }
+
+  /** Of this moment, which is now: what comes later in this tick is not to have come before. */
+  at(nowMs: number): Arrival {
+    const arrival = nowMs === this.#last.atMs ? this.#last : { atMs: nowMs, items: 0, size: 0 };
+    if (this.#tick !== undefined) {
+      this.#tick = arrival;
+    }
+    return arrival;
   }
 
   endTick(): void {

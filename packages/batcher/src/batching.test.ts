@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { outcome, rig } from "../test/batcher-rig.ts";
+import type { BatcherOptions } from "./index.ts";
 import { Batcher } from "./index.ts";
 import { FakeClock } from "./testing/index.ts";
 
@@ -187,6 +188,127 @@ describe("collectUntil", () => {
     expect(await Promise.all([first, second])).toEqual([1, 2]);
     expect(ran).toEqual([[1, 2]]);
   });
+
+  /** A clock whose time passes while things happen, and a policy that notes what it is told of them. */
+  const watched = (options: Partial<BatcherOptions<number, number>> = {}) => {
+    const time = { nowMs: 0 };
+    const due: (() => void)[] = [];
+    const told: string[] = [];
+    const batcher = new Batcher<number, number>({
+      collectUntil: "poll",
+      clock: {
+        now: () => time.nowMs,
+        schedule: (callback, _, precise) => precise && due.push(callback),
+        cancel: () => {},
+      },
+      policy: {
+        decide: () => ({ flush: true, reason: "idle", maxItems: Infinity, maxSize: Infinity }),
+        arrived: (nowMs, items) => told.push(`${items} at ${nowMs}`),
+        answered: (nowMs, items) => told.push(`${items} answered at ${nowMs}`),
+      },
+      run: ({ items }) => items,
+      ...options,
+    });
+    const poll = (): void => due.shift()?.();
+    return { time, told, batcher, poll };
+  };
+  const settle = (): Promise<void> => new FakeClock().settle();
+
+  test("poll: each item has come when it came, not when the first did that goes with it", async () => {
+    const { time, told, batcher, poll } = watched();
+    for (const atMs of [0, 3, 5]) {
+      time.nowMs = atMs;
+      void batcher.submit(1);
+      void batcher.submit(2);
+      await settle();
+    }
+    time.nowMs = 6;
+    poll();
+    expect(told).toEqual(["2 at 0", "2 at 3", "2 at 5"]);
+  });
+
+  test.each([{}, { deadlineMs: 100 }])(
+    "poll: callers that come back with %o come after they were answered",
+    async (options) => {
+      const runs: (() => void)[] = [];
+      const { time, told, batcher, poll } = watched({
+        run: ({ items }) => new Promise((resolve) => runs.push(() => resolve(items))),
+      });
+      void batcher.submit(1).then(() => batcher.submit(2, options));
+      await settle();
+      poll();
+      time.nowMs = 3;
+      void batcher.submit(3);
+      await settle();
+      time.nowMs = 5;
+      runs[0]?.();
+      await settle();
+      poll();
+      expect(told).toEqual(["1 at 0", "1 at 3", "1 answered at 5", "1 at 5"]);
+    },
+  );
+
+  test.each(["tick", "poll"] as const)(
+    "%s: what is submitted when its answer is told comes after that",
+    async (collectUntil) => {
+      const runs: (() => void)[] = [];
+      const { time, told, batcher, poll } = watched({
+        collectUntil,
+        run: ({ items }) => new Promise((resolve) => runs.push(() => resolve(items))),
+      });
+      batcher.enqueue(1, () => batcher.enqueue(2, () => {}));
+      await settle();
+      poll();
+      runs[0]?.();
+      time.nowMs = 3;
+      batcher.enqueue(3, () => {});
+      time.nowMs = 5;
+      await settle();
+      poll();
+      expect(told).toEqual(["1 at 0", "1 at 3", "1 answered at 5", "1 at 5"]);
+    },
+  );
+
+  test("poll: what ends a wait goes with the poll that brought it", async () => {
+    const { clock, batcher, ran } = rig({ policy: "window", collectUntil: "poll" });
+    void batcher.submit(1);
+    await clock.advanceMs(0);
+    expect(ran).toEqual([]);
+    for (const item of [2, 3, 4]) {
+      void batcher.submit(item);
+    }
+    await clock.next();
+    expect(ran.map(({ items, flushReason }) => [items, flushReason])).toEqual([[[1, 2, 3, 4], "full"]]);
+  });
+
+  test.each(["tick", "poll"] as const)(
+    "%s: what a run submits in one go goes together, after it",
+    async (collectUntil) => {
+      const clock = new FakeClock();
+      const ran: (readonly number[])[] = [];
+      let running = false;
+      const batcher: Batcher<number, number> = new Batcher({
+        clock,
+        collectUntil,
+        maxInFlightBatches: 10,
+        run: ({ items }) => {
+          expect(running).toBe(false);
+          running = true;
+          ran.push(items);
+          const [first = 0] = items;
+          if (first < 5) {
+            void batcher.submit(first + 1, { priority: 1 });
+            void batcher.submit(first + 2);
+          }
+          running = false;
+          return items;
+        },
+      });
+      void batcher.submit(4);
+      await clock.advanceMs(0);
+      expect(ran).toEqual([[4], [5, 6]]);
+    },
+  );
 
   test("poll: a drain and a close while a batch is to be made lose nothing", async () => {
     const { clock, batcher } = rig({ policy: "adaptive", collectUntil: "poll" });

@@ -60,6 +60,8 @@ export class InFlight<Item, Result> {
       cost.observe(info.paddedSize, runMs);
     }
     arrivals.tell();
+    // Whoever is answered may submit in this very go.
+    arrivals.at(nowMs);
     policy.answered(nowMs, info.items);
     hooks.batchEnds(info, runMs, error);
     return true;

@@ -55,7 +55,8 @@ export interface BatcherOptions<Item, Result> {
   readonly policy?: BatchingPolicy | FlushPolicy;
   /**
    * When it is looked whether a batch is due. `tick` (default): as soon as the code that submits items has run, so that items submitted
-   * together go together. `poll`: after all I/O that is ready now, so that what other sockets already have goes with them. That
+   * together go together. `poll`: after all I/O that is ready now, so that what other sockets already have goes with them, though a
+   * batch be full before; a wait of the policy's ends without that. All of it must have room among `maxEnqueuedItems`. That
    * is for a run which takes the CPU from the thread that reads: there, reading first makes fewer and larger batches
    * and nobody waits for it. A device that could work meanwhile would be idle.
    */

@@ -32,8 +32,8 @@ interface Parts<Item, Result> {
 const RESOLVED = Promise.resolve();
 
 /**
- * When batches are made: at the end of a wait, or of a tick, which is what runs now up to an empty microtask queue; with
- * `collectUntil: "poll"` a tick is all that I/O which is ready now brings.
+ * When batches are made: at the end of a wait, or of a tick, which is the code that runs now, or with `collectUntil: "poll"` at the end of
+ * all ticks that I/O which is ready now brings.
  */
 export class Pump<Item, Result> {
   readonly #parts: Parts<Item, Result>;
@@ -41,9 +41,10 @@ export class Pump<Item, Result> {
   readonly #queue: EntryQueue<Item, Result>;
   readonly #inFlight: InFlight<Item, Result>;
   readonly #wait: FlushWait;
-  /** Whether batches are to be made at the end of this tick. */
+  /** Whether batches are to be made at the end of this tick, or poll. */
   #wanted = false;
   #tickOpen = false;
+  #pollOpen = false;
   /** Items to send without asking the policy. */
   #toFlush = 0;
 
@@ -56,10 +57,7 @@ export class Pump<Item, Result> {
 
   /** After an item with this deadline has come; `more` items of size 1 have, that are not in the queue yet. */
   consider(more: number, deadlineAtMs: number): void {
-    if (this.#wait.goesOn(this.#queue.items + more, this.#queue.size + more, deadlineAtMs)) {
-      return;
-    }
-    if (this.#inFlight.hasRoom) {
+    if (this.#isDue(more, deadlineAtMs)) {
       this.schedule();
     }
   }
@@ -86,11 +84,6 @@ export class Pump<Item, Result> {
   openTick(): void {
     if (!this.#tickOpen) {
       this.#tickOpen = true;
-      const { collectUntil, clock } = this.#parts.options;
-      if (collectUntil === "poll") {
-        clock.schedule(this.#endTick, 0, true);
-        return;
-      }
       // Not `queueMicrotask`, which in Node makes a resource of each call.
       void RESOLVED.then(this.#endTick);
     }
@@ -98,21 +91,37 @@ export class Pump<Item, Result> {
 
   readonly #endTick = (): void => {
     this.#tickOpen = false;
-    const { plain, arrivals } = this.#parts;
+    const { plain, arrivals, options } = this.#parts;
     plain.absorb();
     arrivals.endTick();
-    if (!this.#wanted && this.#queue.items > 0) {
-      this.consider(0, Infinity);
-    } else if (this.#wanted) {
-      this.#wanted = false;
+    this.#wanted ||= this.#queue.items > 0 && this.#isDue(0, Infinity);
+    if (!this.#wanted) {
+      return;
+    }
+    if (options.collectUntil === "tick") {
       this.run();
+    } else if (!this.#pollOpen) {
+      this.#pollOpen = true;
+      options.clock.schedule(this.#endPoll, 0, true);
     }
   };
+
+  readonly #endPoll = (): void => {
+    this.#pollOpen = false;
+    this.run();
+  };
+
+  /** Whether there is room for a batch, and no wait goes on with `more` items of size 1 and the newest with this deadline. */
+  #isDue(more: number, deadlineAtMs: number): boolean {
+    const { items, size } = this.#queue;
+    return !this.#wait.goesOn(items + more, size + more, deadlineAtMs) && this.#inFlight.hasRoom;
+  }
 
   /** Makes the batches that are due. Calls the caller's `run`, so never from inside `submit` or `enqueue`. */
   run(): void {
     const { options, plain, arrivals, deadlines, lifecycle } = this.#parts;
     const { clock, policy, maxBatchSize } = options;
+    this.#wanted = false;
     plain.absorb();
     this.#wait.stop();
     arrivals.tell();
