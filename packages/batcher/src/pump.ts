@@ -125,7 +125,8 @@ export class Pump<Item, Result> {
     plain.absorb();
     this.#wait.stop();
     arrivals.tell();
-    while (this.#queue.items > 0 && this.#inFlight.hasRoom) {
+    // What a run or a hook submits goes after it: other items may come in the same go.
+    while (this.#queue.items > 0 && this.#inFlight.hasRoom && !this.#wanted) {
       const nowMs = clock.now();
       const toFlush = lifecycle.state === "draining" ? Infinity : this.#toFlush;
       if (toFlush > 0) {
