@@ -52,6 +52,11 @@ export class DeadlineHeap<Entry extends Timed> {
     return first;
   }
 
+  /** How many are in the state. */
+  get live(): number {
+    return this.#live;
+  }
+
   /** How many entries are held, those included that have left and are not swept out yet. */
   get heldEntries(): number {
     return this.#heap.length;

@@ -35,6 +35,10 @@ export class DeadlineTimer<Result> {
   settled(entry: Entry<Result>, before: "queued" | "running"): void {
     if (entry.deadlineAtMs < Infinity) {
       (before === "queued" ? this.#queued : this.#running).left();
+      if (this.#queued.live + this.#running.live === 0) {
+        // It would keep the process alive, for nobody.
+        this.stop();
+      }
     }
   }
 
@@ -46,6 +50,7 @@ export class DeadlineTimer<Result> {
   stop(): void {
     if (this.#timerAtMs < Infinity) {
       this.#clock.cancel(this.#timer);
+      this.#timerAtMs = Infinity;
     }
   }
 

@@ -99,6 +99,25 @@ describe("deadlines", () => {
     expect(batcher.stats()).toMatchObject({ expiredInRunItems: 1, completedItems: 1 });
   });
 
+  test("no timer stays for items that are out, however they left", async () => {
+    const { clock, batcher } = rig({ batchTimeoutMicros: 0, runMs: 10 });
+    const controller = new AbortController();
+    const results = [
+      outcome(batcher.submit(1, { deadlineMs: 1e6 })),
+      outcome(batcher.submit(2, { deadlineMs: 5 })),
+      outcome(batcher.submit(3, { deadlineMs: 1e6, signal: controller.signal })),
+    ];
+    await clock.advanceMs(10);
+    expect(await Promise.all(results)).toEqual(["1!", "deadline_exceeded", "3!"]);
+    expect(clock.pendingTimers).toBe(0);
+    const cancelledItem = outcome(batcher.submit(4, { deadlineMs: 1e6, signal: controller.signal }));
+    const last = batcher.submit(5, { deadlineMs: 20 });
+    controller.abort();
+    await clock.advanceMs(10);
+    expect([await cancelledItem, await last]).toEqual(["cancelled", "5!"]);
+    expect(clock.pendingTimers).toBe(0);
+  });
+
   test.each([0, -5])("a deadline of %d ms from now is exceeded on arrival", async (deadlineMs) => {
     const { batcher } = rig();
     expect(await outcome(batcher.submit(1, { deadlineMs }))).toBe("deadline_exceeded");
