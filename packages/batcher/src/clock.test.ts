@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { systemClock } from "./clock.ts";
 
 test.each([
@@ -29,4 +29,22 @@ test.each([true, false])("a cancelled timer (precise: %s) does not fire", async 
     systemClock.schedule(resolve, 2, precise);
   });
   expect(fired).toBe(false);
+});
+
+test.each([true, false])("a timer of more than 24 days (precise: %s) waits them out", (precise) => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance"] });
+  const setTimer = vi.spyOn(globalThis, "setTimeout");
+  try {
+    let fired = 0;
+    systemClock.schedule(() => (fired += 1), 2 ** 31 + 1000, precise);
+    vi.advanceTimersByTime(2 ** 31);
+    expect(fired).toBe(0);
+    vi.advanceTimersByTime(1001);
+    expect([fired, vi.getTimerCount()]).toEqual([1, 0]);
+    // Node's own go off at once beyond that, with a warning.
+    expect(Math.max(...setTimer.mock.calls.map(([, delayMs = 0]) => delayMs))).toBeLessThan(2 ** 31);
+  } finally {
+    setTimer.mockRestore();
+    vi.useRealTimers();
+  }
 });

@@ -46,6 +46,8 @@ function chooseAfterIo(): (callback: () => void) => void {
 
 /** The least that `setTimeout` can wait, milliseconds: below it, a precise timer polls. */
 const TIMEOUT_STEP_MS = 1;
+/** The most: one that is to wait longer goes off at once. */
+const TIMEOUT_MOST_MS = 2 ** 31 - 1;
 /** A precise timer this close to its time fires: another turn of the event loop would take longer. */
 const CLOSE_ENOUGH_MS = 0.002;
 
@@ -60,7 +62,7 @@ function advance(timer: PreciseTimer): void {
     callback();
   } else if (leftMs >= TIMEOUT_STEP_MS) {
     // Rounded down, so that the sleep ends before the time and polling covers what is left, less than a step.
-    timer.timeout = setTimeout(advance, Math.floor(leftMs), timer);
+    timer.timeout = setTimeout(advance, Math.min(Math.floor(leftMs), TIMEOUT_MOST_MS), timer);
   } else {
     afterIo(() => advance(timer));
   }
@@ -71,17 +73,14 @@ export const systemClock: Clock = {
   now: () => performance.now(),
   schedule(callback, delayMs, precise) {
     const timer: PreciseTimer = { dueMs: performance.now() + delayMs, callback, timeout: undefined };
-    if (precise) {
-      if (delayMs >= TIMEOUT_STEP_MS) {
-        advance(timer);
-      } else {
-        // Never call back before the handle is returned.
-        afterIo(() => advance(timer));
-      }
-      return timer;
+    if (precise && delayMs < TIMEOUT_STEP_MS) {
+      // Never call back before the handle is returned.
+      afterIo(() => advance(timer));
+    } else if (precise || delayMs > TIMEOUT_MOST_MS) {
+      advance(timer);
+    } else {
+      timer.timeout = setTimeout(callback, Math.max(0, Math.ceil(delayMs)));
     }
-    // setTimeout holds a 32-bit number of milliseconds; a longer wait wakes early and is armed again by its owner.
-    timer.timeout = setTimeout(callback, Math.min(Math.max(0, Math.ceil(delayMs)), 0x7fffffff));
     return timer;
   },
   cancel(handle) {
