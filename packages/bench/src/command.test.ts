@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import type { Arm } from "@dlrm/arm-contract";
@@ -123,6 +123,14 @@ describe("wrong usage", () => {
     expect(await command("--arms")).toBe(2);
     expect(err).toContain("--arms <list>");
   });
+});
+
+it("--resume makes no folder where there is no run to continue", async () => {
+  expect(await command("--smoke", "--arms", "engine", "--resume", "--work_dir", "slip/work")).toBe(2);
+  expect(err).toMatch(
+    /^dlrm-bench: --resume: expected a run to continue, got no .*slip\/work\/results\/run\.json: ENOENT/,
+  );
+  expect(readdirSync(currentDir)).toEqual([]);
 });
 
 it("--help names every flag and ends well", async () => {

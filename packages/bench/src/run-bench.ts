@@ -1,5 +1,8 @@
 import type { BenchDependencies } from "./bench-dependencies.ts";
 import { BenchRun } from "./bench-run.ts";
+import { readJournal } from "./journal.ts";
+import { resultsFolder } from "./results-dir.ts";
+import { describeSettings } from "./run-description.ts";
 import type { BenchOutcome } from "./run-report.ts";
 import type { BenchSettings } from "./settings.ts";
 import { takeWorkDir } from "./work-dir.ts";
@@ -7,10 +10,12 @@ import { takeWorkDir } from "./work-dir.ts";
 /**
  * Runs the whole plan and writes the results. An arm that fails is given up, the others go on.
  *
- * @throws BenchError `usage` if another run has the work_dir, or it cannot be written; `prepare_failed` if there is no model to
- *   serve; errors of the file system where results go.
+ * @throws BenchError `usage` if another run has the work_dir, it cannot be written or holds no run to continue; `prepare_failed` if
+ *   there is no model to serve; errors of the file system where results go.
  */
 export async function runBench(settings: BenchSettings, dependencies: BenchDependencies): Promise<BenchOutcome> {
+  // First, so that a name with a slip in it makes no folder.
+  if (settings.resume) readJournal(resultsFolder(settings.workDir), describeSettings(settings));
   const giveBack = takeWorkDir(settings.workDir);
   try {
     const run = new BenchRun(settings, dependencies, await dependencies.describeMachine());
