@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, readdirSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import type { Arm } from "@dlrm/arm-contract";
@@ -86,6 +86,14 @@ describe("dlrm-bench --dry_run", () => {
   it("lists what --resume would do, if there is a run to continue", async () => {
     expect(await command("--smoke", "--arms", "engine", "--dry_run", "--resume")).toBe(2);
     expect(err).toMatch(/^dlrm-bench: --resume: expected a run to continue, got no .*run\.json: ENOENT/);
+  });
+
+  it.each(["file", "file/work"])("refuses the work_dir %s, as a run would where there is a file", async (name) => {
+    writeFileSync(path.join(currentDir, "file"), "");
+    expect(await command(...args.split(" "), "--work_dir", name)).toBe(2);
+    const [workDir, file] = [path.join(currentDir, name), path.join(currentDir, "file")];
+    const expected = "expected a folder that can be written";
+    expect([out, err]).toEqual(["", `dlrm-bench: --work_dir: ${expected}, got ${workDir}: ${file} is not a folder\n`]);
   });
 
   it("lists the smoke run", async () => {

@@ -14,6 +14,7 @@ import type { Progress } from "./progress.ts";
 import { planForMachine, remainingPlan } from "./plan-for-machine.ts";
 import { runBench } from "./run-bench.ts";
 import { resolveSettings } from "./settings.ts";
+import { checkWorkDir } from "./work-dir.ts";
 
 export interface CommandContext {
   readonly args: readonly string[];
@@ -41,6 +42,7 @@ export async function runCommand(context: CommandContext): Promise<number> {
       currentDir: context.currentDir,
     });
     if (settings.dryRun) {
+      checkWorkDir(settings.workDir);
       const chosen = arms.filter(({ name }) => settings.arms.includes(name));
       stdout(
         renderDryRun({

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { linkSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { accessSync, constants, existsSync, linkSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import path from "node:path";
 import { BenchError, messageOf } from "./bench-error.ts";
@@ -32,11 +32,30 @@ export function takeWorkDir(workDir: string): () => void {
     makeFolder(workDir);
     takeLock(file, mine, workDir);
   } catch (cause) {
-    if (cause instanceof BenchError) throw cause;
-    const problem = `expected a folder that can be written, got ${workDir}: ${messageOf(cause)}`;
-    throw new BenchError("usage", `--work_dir: ${problem}`, { cause });
+    throw cause instanceof BenchError ? cause : cannotBeWritten(workDir, cause);
   }
   return () => readText(file) === mine && rmSync(file, { force: true });
+}
+
+/**
+ * Looks whether `workDir` could be made and written, and makes nothing.
+ *
+ * @throws BenchError `usage` if not.
+ */
+export function checkWorkDir(workDir: string): void {
+  try {
+    let there = workDir;
+    while (!existsSync(there)) there = path.dirname(there);
+    if (!statSync(there).isDirectory()) throw new Error(`${there} is not a folder`);
+    accessSync(there, constants.W_OK | constants.X_OK);
+  } catch (cause) {
+    throw cannotBeWritten(workDir, cause);
+  }
+}
+
+function cannotBeWritten(workDir: string, cause: unknown): BenchError {
+  const problem = `expected a folder that can be written, got ${workDir}: ${messageOf(cause)}`;
+  return new BenchError("usage", `--work_dir: ${problem}`, { cause });
 }
 
 function takeLock(file: string, mine: string, workDir: string): void {
