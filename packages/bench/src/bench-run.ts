@@ -65,6 +65,7 @@ export class BenchRun {
       } catch (error) {
         if (signal.aborted) return;
         if (error instanceof BenchError && error.code === "results_failed") throw error;
+        if (step.kind === "model") record.drop();
         if (!("arm" in step)) throw BenchError.from(error, "prepare_failed");
         await giveUpArm(this.#context, step.arm, describeStep(step), error);
         continue;

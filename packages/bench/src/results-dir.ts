@@ -29,6 +29,12 @@ export class ResultsDir {
     return { results: new ResultsDir(dir), movedTo };
   }
 
+  /** Gives earlier results their place again, instead of this run's. @param movedTo where `open` has put them. */
+  giveWayTo(movedTo: string): void {
+    rmSync(this.dir, { recursive: true, force: true });
+    renameSync(movedTo, this.dir);
+  }
+
   /** Absolute path of a file of the run, whose folder exists then. */
   path(...parts: readonly string[]): string {
     const file = path.join(this.dir, ...parts);

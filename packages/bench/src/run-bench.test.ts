@@ -90,6 +90,21 @@ describe("runBench", { timeout: 300_000 }, () => {
     expect((await trial.run([fakeArm("engine")])).exitCode).toBe(0);
   });
 
+  it("gives earlier results their place again when there is no model to measure", async () => {
+    await trial.run([fakeArm("engine")]);
+    const prepareBundle = async (): Promise<never> => {
+      throw new Error("no space for it");
+    };
+    const earlier = readFileSync(trial.results("run.json"), "utf8");
+    await expect(trial.run([fakeArm("engine")], { dependencies: { prepareBundle } })).rejects.toMatchObject({
+      code: "prepare_failed",
+      message: "no space for it",
+    });
+    expect(readdirSync(trial.workDir)).toEqual(["results"]);
+    expect(readFileSync(trial.results("run.json"), "utf8")).toBe(earlier);
+    expect(trial.shown).toContain(`earlier results moved back to ${trial.results()}\n`);
+  });
+
   it("stops when told to, leaves no server behind, and reports what it has", async () => {
     let points = 0;
     const measure: Measure = async (request) => {

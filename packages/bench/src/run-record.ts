@@ -25,6 +25,8 @@ export class RunRecord {
   readonly found: SummaryEnvironment;
   readonly #settings: BenchSettings;
   readonly #with: Pick<BenchDependencies, "machine" | "progress">;
+  /** Where the results of an earlier run are now. */
+  readonly #movedTo: string | undefined;
   readonly #ticks: { readonly earlier: CpuTicks; readonly before: CpuTicks | undefined };
 
   /**
@@ -58,11 +60,19 @@ export class RunRecord {
       const startedAt = new Date().toISOString();
       this.beginning = { startedAt, resumedAt: [], loadAverageBefore: loadAverage(), machine: found };
       this.#ticks = { earlier: NO_TICKS, before: readCpuTicks(this.#cpus()) };
+      this.#movedTo = movedTo;
       if (movedTo !== undefined) dependencies.progress.note(`earlier results moved to ${movedTo}`);
     }
     const problem = pinningProblem(settings, dependencies.machine);
     if (problem !== undefined) this.warn(problem);
     this.writeJournal();
+  }
+
+  /** Ends the record of a run that comes to nothing: results of an earlier one get their place again. */
+  drop(): void {
+    if (this.#movedTo === undefined) return;
+    this.results.giveWayTo(this.#movedTo);
+    this.#with.progress.note(`earlier results moved back to ${this.results.dir}`);
   }
 
   /** Of the run as a whole: the report has it, and it is shown. */
