@@ -1,11 +1,11 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { closeSync, existsSync, mkdtempSync, openSync, readdirSync, readFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { closeSync, existsSync, openSync, readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { validateSummary } from "@dlrm/reporter";
 import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
+import { tempFolder } from "../test/temp-folder.ts";
 import { findProgram } from "./machine.ts";
 
 const cli = fileURLToPath(new URL("./cli.ts", import.meta.url));
@@ -15,7 +15,7 @@ const SMALL =
 let workDir: string;
 
 beforeEach(() => {
-  workDir = mkdtempSync(path.join(tmpdir(), "bench-cli-"));
+  workDir = tempFolder("cli");
 });
 
 function start(flags: string): { child: ReturnType<typeof spawn>; output: () => { stdout: string; stderr: string } } {

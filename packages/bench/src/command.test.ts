@@ -1,9 +1,9 @@
-import { existsSync, mkdtempSync, readdirSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, readdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import type { Arm } from "@dlrm/arm-contract";
 import { beforeEach, describe, expect, it } from "vitest";
 import { fakeArm } from "../test/fake-arm.ts";
+import { tempFolder } from "../test/temp-folder.ts";
 import { runCommand } from "./command.ts";
 import { Progress } from "./progress.ts";
 
@@ -16,7 +16,7 @@ let out: string;
 let err: string;
 
 beforeEach(() => {
-  currentDir = mkdtempSync(path.join(tmpdir(), "bench-command-"));
+  currentDir = tempFolder("command");
   out = "";
   err = "";
 });

@@ -1,11 +1,11 @@
-import { mkdtempSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import path from "node:path";
 import { expect, it } from "vitest";
+import { tempFolder } from "../test/temp-folder.ts";
 import { cpuInstructionSets } from "./cpu-instruction-sets.ts";
 
 function cpuinfo(text: string): string {
-  const file = path.join(mkdtempSync(path.join(tmpdir(), "bench-cpuinfo-")), "cpuinfo");
+  const file = path.join(tempFolder("cpuinfo"), "cpuinfo");
   writeFileSync(file, text);
   return file;
 }

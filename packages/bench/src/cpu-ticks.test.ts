@@ -1,11 +1,11 @@
-import { mkdtempSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import path from "node:path";
 import { expect, it } from "vitest";
+import { tempFolder } from "../test/temp-folder.ts";
 import { addTicks, NO_TICKS, readCpuTicks, stealFraction } from "./cpu-ticks.ts";
 
 it("reads the time of the CPUs that it is asked for and what was stolen of it", () => {
-  const file = path.join(mkdtempSync(path.join(tmpdir(), "bench-stat-")), "stat");
+  const file = path.join(tempFolder("stat"), "stat");
   const lines = ["cpu  100 5 20 300 10 1 4 60 77 0", "cpu1 10 0 0 50 0 0 0 40 9 0", "cpu11 1 1 1 1 1 1 1 3 1 1"];
   writeFileSync(file, `${lines.join("\n")}\n`);
   expect(readCpuTicks([1], file)).toEqual({ all: 100, steal: 40 });

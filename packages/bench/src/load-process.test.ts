@@ -1,8 +1,8 @@
-import { mkdtempSync, readFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync } from "node:fs";
 import path from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { fakeServerCommand, LifeLine } from "../test/fake-arm.ts";
+import { tempFolder } from "../test/temp-folder.ts";
 import { freePort } from "./free-port.ts";
 import type { LoadTask } from "./load-options.ts";
 import { LoadProcess } from "./load-process.ts";
@@ -21,7 +21,7 @@ let lifeLine: LifeLine;
 
 beforeEach(async () => {
   guard = new ProcessGuard();
-  dir = mkdtempSync(path.join(tmpdir(), "bench-load-"));
+  dir = tempFolder("load");
   lifeLine = await LifeLine.open();
 });
 

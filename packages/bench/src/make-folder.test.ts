@@ -1,11 +1,11 @@
-import { existsSync, mkdtempSync, statSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { expect, it } from "vitest";
+import { tempFolder } from "../test/temp-folder.ts";
 import { makeFolder } from "./make-folder.ts";
 
 it("makes a folder with its parents, and leaves alone what is there", () => {
-  const folder = mkdtempSync(path.join(tmpdir(), "bench-folder-"));
+  const folder = tempFolder("folder");
   const deep = path.join(folder, "a", "b");
   makeFolder(deep);
   const file = path.join(deep, "file");

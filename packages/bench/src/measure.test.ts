@@ -1,8 +1,7 @@
-import { mkdtempSync } from "node:fs";
-import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { fakeServerCommand } from "../test/fake-arm.ts";
+import { tempFolder } from "../test/temp-folder.ts";
 import { freePort } from "./free-port.ts";
 import { readMachine } from "./machine.ts";
 import { measure, type MeasureRequest } from "./measure.ts";
@@ -18,7 +17,7 @@ let dir: string;
 
 beforeEach(() => {
   guard = new ProcessGuard();
-  dir = mkdtempSync(path.join(tmpdir(), "bench-measure-"));
+  dir = tempFolder("measure");
 });
 
 afterEach(() => guard.close());

@@ -1,9 +1,8 @@
-import { mkdtempSync } from "node:fs";
-import { tmpdir } from "node:os";
 import path from "node:path";
 import { presetSpec } from "@dlrm/model";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { fakeArm, type FakeMode } from "../test/fake-arm.ts";
+import { tempFolder } from "../test/temp-folder.ts";
 import type { Machine } from "./machine.ts";
 import { ParityCheck } from "./parity-check.ts";
 import { checkParity } from "./parity-step.ts";
@@ -29,7 +28,7 @@ afterEach(async () => {
 /** Of a server in that mode. @param endingMs for which a server that gives no scores may go on until it ends. */
 async function check(mode: FakeMode, endingMs: number): Promise<unknown> {
   const arm = fakeArm("engine", { mode });
-  const workDir = mkdtempSync(path.join(tmpdir(), "bench-parity-step-"));
+  const workDir = tempFolder("parity-step");
   const context = { machine, presets: ["dcnv2-lite"], arms: [arm], currentDir: workDir };
   const settings = resolveSettings({ work_dir: workDir }, context);
   const options = { settings, machine, guard, logFile: path.join(workDir, "server.log"), signal };

@@ -1,9 +1,9 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { chmodSync, mkdtempSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { chmodSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
+import { tempFolder } from "../test/temp-folder.ts";
 import { readMachine } from "./machine.ts";
 import { checkPinning, pinned, pinSelf } from "./pinning.ts";
 import { processTree } from "./process-tree.ts";
@@ -64,7 +64,7 @@ describe("pinSelf", () => {
   });
 
   it("says why taskset failed", () => {
-    const taskset = path.join(mkdtempSync(path.join(tmpdir(), "bench-taskset-")), "taskset");
+    const taskset = path.join(tempFolder("taskset"), "taskset");
     writeFileSync(taskset, '#!/bin/sh\n[ "$2" = 0-1,3 ] && exit 0\necho "failed to set the affinity" >&2\nexit 1\n');
     expect(pinSelf([0], taskset)).toMatch(/^spawnSync .* EACCES$/);
     chmodSync(taskset, 0o755);

@@ -1,17 +1,16 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync } from "node:fs";
-import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
 import { LifeLine } from "../test/fake-arm.ts";
+import { tempFolder } from "../test/temp-folder.ts";
 import { freePort } from "./free-port.ts";
 import { ProcessGuard, signalGroup } from "./process-guard.ts";
 
 it.each(["SIGKILL", "SIGTERM"] as const)("no server outlives a bench that %s ends", async (signal) => {
   const lifeLine = await LifeLine.open();
-  const logFile = path.join(mkdtempSync(path.join(tmpdir(), "bench-guard-")), "server.log");
+  const logFile = path.join(tempFolder("guard"), "server.log");
   const entry = fileURLToPath(new URL("../test/guarded-process.ts", import.meta.url));
   const port = String(await freePort("127.0.0.1"));
   const bench = spawn(process.execPath, ["--conditions=@dlrm/source", entry, port, String(lifeLine.port), logFile], {

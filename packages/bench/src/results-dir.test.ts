@@ -1,7 +1,6 @@
 import fs, {
   existsSync,
   mkdirSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
   renameSync,
@@ -10,15 +9,15 @@ import fs, {
   writeFileSync,
 } from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
-import { tmpdir } from "node:os";
 import path from "node:path";
 import { beforeEach, expect, it, onTestFinished, vi } from "vitest";
+import { tempFolder } from "../test/temp-folder.ts";
 import { ResultsDir } from "./results-dir.ts";
 
 let workDir: string;
 
 beforeEach(() => {
-  workDir = mkdtempSync(path.join(tmpdir(), "bench-results-"));
+  workDir = tempFolder("results");
 });
 
 it("writes files in folders, whole", () => {

@@ -1,8 +1,8 @@
-import { mkdtempSync, readFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync } from "node:fs";
 import path from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { fakeServerCommand, type FakeMode, LifeLine } from "../test/fake-arm.ts";
+import { tempFolder } from "../test/temp-folder.ts";
 import { freePort } from "./free-port.ts";
 import { PredictionClient } from "./prediction-client.ts";
 import { ProcessGuard } from "./process-guard.ts";
@@ -24,7 +24,7 @@ let client: PredictionClient | undefined;
 
 beforeEach(async () => {
   guard = new ProcessGuard();
-  logFile = path.join(mkdtempSync(path.join(tmpdir(), "bench-server-")), "server.log");
+  logFile = path.join(tempFolder("server"), "server.log");
   lifeLine = await LifeLine.open();
 });
 

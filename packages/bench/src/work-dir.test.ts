@@ -1,16 +1,16 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import fs, { existsSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import fs, { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
-import { tmpdir } from "node:os";
 import path from "node:path";
 import { beforeEach, expect, it, onTestFinished, vi } from "vitest";
+import { tempFolder } from "../test/temp-folder.ts";
 import { LOCK_FILE, takeWorkDir } from "./work-dir.ts";
 
 let folder: string;
 
 beforeEach(() => {
-  folder = mkdtempSync(path.join(tmpdir(), "bench-work-dir-"));
+  folder = tempFolder("work-dir");
 });
 
 function lockFile(): string {

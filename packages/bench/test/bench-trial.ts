@@ -1,5 +1,3 @@
-import { mkdtempSync } from "node:fs";
-import { tmpdir } from "node:os";
 import path from "node:path";
 import { create } from "@bufbuild/protobuf";
 import type { Arm } from "@dlrm/arm-contract";
@@ -17,6 +15,7 @@ import type { BenchOutcome } from "../src/run-report.ts";
 import { resolveSettings } from "../src/settings.ts";
 import { LifeLine } from "./fake-arm.ts";
 import { fakeLoad, fakeMonitor } from "./fake-measurement.ts";
+import { tempFolder } from "./temp-folder.ts";
 
 const machine: Machine = { cpus: [0, 1], memoryBytes: 1e9, taskset: undefined };
 /** On that machine. */
@@ -77,7 +76,7 @@ export interface TrialOptions {
 
 /** Runs of the bench in one work_dir, with servers that are real processes and measurements that are made up. */
 export class BenchTrial {
-  readonly workDir: string = mkdtempSync(path.join(tmpdir(), "bench-run-"));
+  readonly workDir: string = tempFolder("run");
   /** Of the server that has its port. */
   readonly lifeLine: LifeLine;
   /** Progress of all runs. */
