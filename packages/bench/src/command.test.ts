@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import type { Arm } from "@dlrm/arm-contract";
 import { beforeEach, describe, expect, it } from "vitest";
@@ -145,4 +145,9 @@ it("--help names every flag and ends well", async () => {
   expect(await command("--help")).toBe(0);
   expect(out).toContain("--request_batch_sizes <list>");
   expect(out).toContain("Example:");
+});
+
+it("--version says the package's", async () => {
+  const text = readFileSync(new URL("../package.json", import.meta.url), "utf8");
+  expect([await command("--version"), out]).toEqual([0, `${(JSON.parse(text) as { version: string }).version}\n`]);
 });

@@ -1,4 +1,4 @@
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import path from "node:path";
 import type { Arm } from "@dlrm/arm-contract";
 import { PRESET_NAMES, presetSpec } from "@dlrm/model";
@@ -80,6 +80,7 @@ function benchProgram({ stdout, stderr }: CommandContext): Command {
         "loads it, and writes REPORT.md and summary.json. Flags take hyphens for underscores.",
     )
     .helpOption("-h, --help", "show this help")
+    .version(packageVersion(), "-V, --version", "show the version")
     .allowExcessArguments(false)
     .exitOverride()
     .configureOutput({ writeOut: stdout, writeErr: (text) => stderr(text.replace(/^error: /, "dlrm-bench: ")) })
@@ -91,4 +92,9 @@ function benchProgram({ stdout, stderr }: CommandContext): Command {
     program.option(argument === undefined ? `--${name}` : `--${name} <${argument}>`, help);
   }
   return program;
+}
+
+function packageVersion(): string {
+  const text = readFileSync(new URL("../package.json", import.meta.url), "utf8");
+  return (JSON.parse(text) as { readonly version: string }).version;
 }
