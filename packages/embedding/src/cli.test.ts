@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -104,6 +104,12 @@ test.each([
   expect(code).toBe(2);
   expect(stderr).toMatch(message);
   expect(stderr).toContain("Usage: dlrm-embedding quantize");
+});
+
+test.each(["--version", "-V"])("%s says the package's", async (flag) => {
+  const text = await readFile(new URL("../package.json", import.meta.url), "utf8");
+  const { version } = JSON.parse(text) as { version: string };
+  expect(await run(flag)).toEqual({ code: 0, stdout: `${version}\n`, stderr: "" });
 });
 
 test("a file that cannot be read is a failure, and leaves nothing", async () => {

@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+import { readFile } from "node:fs/promises";
 import { parseArgs } from "node:util";
 import { EmbeddingError } from "./embedding-error.ts";
 import { quantizeFile } from "./quantize-file.ts";
@@ -17,6 +18,7 @@ Converts the float32 tables of a safetensors file and reports, for each, the err
   --scorer MODULE    what computes them: a file or package that exports openEmbeddingScorer(bundleDir), such as
                      @dlrm/model (the bundle's dense network; default: the bundle's simulated network)
   --examples N       random examples to score (default 4096, with a scorer 256)
+  --version          print the version
   --help
 `;
 
@@ -27,6 +29,10 @@ async function main(args: readonly string[]): Promise<void> {
   const { values, positionals } = parse(args);
   if (values.help === true) {
     process.stdout.write(HELP);
+    return;
+  }
+  if (values.version === true) {
+    process.stdout.write(`${await packageVersion()}\n`);
     return;
   }
   if (positionals[0] !== "quantize" || positionals.length > 1) {
@@ -53,6 +59,11 @@ async function main(args: readonly string[]): Promise<void> {
   if (values.bundle !== undefined) await reportScoreError(values.bundle, output, examples, values.scorer);
 }
 
+async function packageVersion(): Promise<string> {
+  const text = await readFile(new URL("../package.json", import.meta.url), "utf8");
+  return (JSON.parse(text) as { readonly version: string }).version;
+}
+
 async function reportScoreError(
   bundle: string,
   converted: string,
@@ -75,6 +86,7 @@ const OPTIONS = {
   bundle: { type: "string" },
   scorer: { type: "string" },
   examples: { type: "string" },
+  version: { type: "boolean", short: "V" },
   help: { type: "boolean" },
 } as const;
 
