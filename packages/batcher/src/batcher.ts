@@ -73,7 +73,8 @@ export class Batcher<Item, Result> {
     const inFlight = new InFlight<Item, Result>({ options, sizes, cost, policy, arrivals, hooks });
     const lifecycle = new Lifecycle(queue, inFlight);
     const wait = new FlushWait(clock, () => this.#pump.run());
-    const departures = new Departures<Item, Result>({ clock, queue, counters, hooks, wait, lifecycle });
+    const onDropped = (): void => this.#pump.dropped();
+    const departures = new Departures<Item, Result>({ clock, queue, counters, hooks, wait, lifecycle, onDropped });
     const { deadlines } = departures;
     const outcomes = new Outcomes<Item, Result>(inFlight, departures, counters, () => this.#pump.schedule());
     const maker = new BatchMaker<Item, Result>({ queue, departures, inFlight, sizes, cost, counters, hooks });

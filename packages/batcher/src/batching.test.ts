@@ -76,6 +76,37 @@ describe("policy window", () => {
   });
 });
 
+describe("flush", () => {
+  test("what it was told to send and has left is not made up for by what comes later", async () => {
+    const { clock, batcher, ran } = rig({ batchTimeoutMicros: 5000 });
+    const controller = new AbortController();
+    const gone = outcome(batcher.submit(1, { signal: controller.signal }));
+    batcher.flush();
+    controller.abort();
+    void batcher.submit(2);
+    await clock.advanceMs(4);
+    expect(await gone).toBe("cancelled");
+    expect(ran).toEqual([]);
+    await clock.advanceMs(1);
+    expect(ran.map(({ items, flushReason }) => [items, flushReason])).toEqual([[[2], "timeout"]]);
+  });
+
+  test.each([
+    [1.5, [[1], [2]]],
+    [0, [[1, 2]]],
+    [-1, [[1, 2]]],
+    [NaN, [[1, 2]]],
+  ])("of the first %d items sends whole ones", async (maxItems, batches) => {
+    const { clock, batcher, ran } = rig();
+    void batcher.submit(1);
+    void batcher.submit(2);
+    batcher.flush(maxItems);
+    await clock.advanceMs(20);
+    expect(ran.map(({ items }) => items)).toEqual(batches);
+    expect(batcher.stats()).toMatchObject({ queuedItems: 0, queuedSize: 0, completedItems: 2 });
+  });
+});
+
 describe("policy off", () => {
   test("each item runs alone, as many at a time as may be in flight", async () => {
     const { clock, batcher, ran } = rig({ policy: "off", maxInFlightBatches: 2 });

@@ -17,6 +17,8 @@ interface Parts<Item, Result> {
   readonly hooks: HookCalls;
   readonly wait: FlushWait;
   readonly lifecycle: Lifecycle;
+  /** An item has left before it had a result. */
+  readonly onDropped: () => void;
 }
 
 /** How items leave: with a result, or before that, cancelled, expired, evicted or closed. */
@@ -27,14 +29,16 @@ export class Departures<Item, Result> {
   readonly #hooks: HookCalls;
   readonly #wait: FlushWait;
   readonly #lifecycle: Lifecycle;
+  readonly #onDropped: () => void;
 
-  constructor({ clock, queue, counters, hooks, wait, lifecycle }: Parts<Item, Result>) {
+  constructor({ clock, queue, counters, hooks, wait, lifecycle, onDropped }: Parts<Item, Result>) {
     this.deadlines = new DeadlineTimer(clock, (entry) => this.expired(entry));
     this.#queue = queue;
     this.#counters = counters;
     this.#hooks = hooks;
     this.#wait = wait;
     this.#lifecycle = lifecycle;
+    this.#onDropped = onDropped;
   }
 
   /** Takes an entry out of everything that holds it, in O(1). */
@@ -115,6 +119,7 @@ export class Departures<Item, Result> {
       this.leave(waiting);
       batch?.entryLeft();
     }
+    this.#onDropped();
     fail(waiting);
     this.#hooks.itemDropped(error);
     if (this.#queue.items === 0) {

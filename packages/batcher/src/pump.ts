@@ -77,8 +77,13 @@ export class Pump<Item, Result> {
 
   /** Of the first `maxItems` items in the queue, without asking the policy. */
   flush(maxItems: number): void {
-    this.#toFlush = Math.min(maxItems, this.#queue.items);
+    this.#toFlush = Math.min(Math.floor(maxItems), this.#queue.items);
     this.schedule();
+  }
+
+  /** An item has left the queue without a batch: what comes later does not take its place in a flush. */
+  dropped(): void {
+    this.#toFlush = Math.min(this.#toFlush, this.#queue.items);
   }
 
   openTick(): void {
