@@ -50,6 +50,9 @@ describe.each(KERNELS_TO_TEST)("with the %s kernel, a store", (kernel) => {
       ]);
       expect(store.tableBytes).toBe(48);
       expect(store.kernel.name).toContain(kernel);
+      expect(store.kernel.prefetch).toEqual(
+        kernel === "native" ? expect.stringMatching(/^\d+ bytes ahead, every (64|128) bytes$/) : undefined,
+      );
     }));
 
   test("sums the rows of each bag into the rows asked for, and touches no others", () =>

@@ -6,6 +6,7 @@ export type {
   EmbeddingStoreHandle,
   EmbeddingStoreOptions,
   GatherPlan,
+  KernelInfo,
   RowUpdate,
 } from "./embedding-store.ts";
 export type { KernelChoice } from "./kernel-choice.ts";

@@ -48,6 +48,8 @@ export interface KernelPlan {
 export interface KernelSession {
   /** For people: `native avx2`, `wasm simd128`, … */
   readonly name: string;
+  /** For people: how rows are asked for before they are added, if they are. */
+  readonly prefetch?: string;
   /** What another thread needs to attach to the same tables; structured-cloneable. */
   readonly handle: unknown;
   createPlan(layout: PlanLayout): KernelPlan;

@@ -22,13 +22,13 @@ test("the reason why each place holds no library is kept, in the order tried", a
   expect(result).toMatchObject({ causes: [{ code: "MODULE_NOT_FOUND" }, { code: "ERR_DLOPEN_FAILED" }, {}] });
   const { whyNot } = result as { whyNot: string };
   expect(whyNot).toContain(`${absent}: not there; ${broken}: `);
-  expect(whyNot).toContain(`${old}: version 0 of the binding, expected 3`);
+  expect(whyNot).toContain(`${old}: version 0 of the binding, expected 4`);
 });
 
 test("the first library of the right version is taken", async () => {
   const good = join(dir, "good.cjs");
-  await writeFile(good, "exports.BINDING_VERSION = 3;");
-  expect(tryInOrder([join(dir, "absent"), good])).toEqual({ binding: { BINDING_VERSION: 3 } });
+  await writeFile(good, "exports.BINDING_VERSION = 4;");
+  expect(tryInOrder([join(dir, "absent"), good])).toEqual({ binding: { BINDING_VERSION: 4 } });
 });
 
 test("the platform is named as its package is", () => {

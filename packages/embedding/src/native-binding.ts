@@ -26,6 +26,7 @@ export interface NativeLoader {
 export interface NativeSession {
   readonly id: number;
   readonly level: string;
+  readonly prefetch: string;
   readonly epoch: number;
   setPrefetchDistance(rows: number): void;
   createPlan(features: Uint32Array): NativePlan;
@@ -63,7 +64,7 @@ export type NativeBindingResult =
   | { readonly whyNot: string; readonly causes: readonly Error[] };
 
 /** The version of the binding these sources are written for. */
-const BINDING_VERSION = 3;
+const BINDING_VERSION = 4;
 
 /** Platforms that the native kernel is published for, and how npm knows them. */
 export const PLATFORMS: Readonly<

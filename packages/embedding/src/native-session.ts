@@ -81,6 +81,7 @@ function toNativeTable({ name, rows, dim, dtype, outOfVocabulary, source }: Tabl
 
 class NativeKernelSession implements KernelSession {
   readonly name: string;
+  readonly prefetch: string;
   readonly handle: NativeHandle;
   readonly #session: NativeSession;
   readonly #arrays: ArrayRegistry;
@@ -89,6 +90,7 @@ class NativeKernelSession implements KernelSession {
     this.#session = session;
     this.#arrays = new ArrayRegistry(session);
     this.name = `native ${session.level}`;
+    this.prefetch = session.prefetch;
     this.handle = { storeId: session.id };
   }
 

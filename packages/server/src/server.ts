@@ -138,6 +138,7 @@ class Server implements RunningServer {
         version: bundle.version,
         kernel: store.kernel.name,
         ...(store.kernel.whyNotNative === undefined ? {} : { whyNotNative: store.kernel.whyNotNative }),
+        ...(store.kernel.prefetch === undefined ? {} : { prefetch: store.kernel.prefetch }),
         device: device.name,
         precision: device.precision.name,
         ...(device.precision.error === undefined ? {} : { precisionError: device.precision.error }),

@@ -10,7 +10,7 @@ use napi_derive::napi;
 
 /// Grows whenever the binding's functions change: a library built from other sources is refused by the loader.
 #[napi]
-pub const BINDING_VERSION: u32 = 3;
+pub const BINDING_VERSION: u32 = 4;
 
 /// Names of the instruction sets this CPU runs, slowest first.
 #[napi]

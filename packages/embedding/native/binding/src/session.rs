@@ -84,6 +84,12 @@ impl Session {
         self.state.borrow().scratch.level().name()
     }
 
+    /// How rows are asked for before they are added; empty once closed.
+    #[napi(getter, catch_unwind)]
+    pub fn prefetch(&self) -> String {
+        self.state.borrow().store.as_ref().map_or_else(String::new, |store| store.prefetch_text())
+    }
+
     /// How many updates the tables have seen.
     #[napi(getter, catch_unwind)]
     pub fn epoch(&self) -> f64 {

@@ -1,5 +1,7 @@
 //! Asking for rows before they are added.
 
+use std::fmt;
+
 /// A cache line.
 const LINE: usize = 64;
 
@@ -55,6 +57,12 @@ pub(crate) fn for_each_line(row: *const u8, row_bytes: usize, step: usize, mut a
     }
 }
 
+impl fmt::Display for Prefetch {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} bytes ahead, every {} bytes", self.ahead_bytes, self.step)
+    }
+}
+
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 fn vendor() -> Option<&'static [u8; 12]> {
     let id = std::arch::x86_64::__cpuid(0);
@@ -91,6 +99,11 @@ mod tests {
         assert_eq!(lines(2 * LINE, 4096, 512), [4096, 4224, 4352, 4480]);
         assert_eq!(lines(2 * LINE, 4096 + 64, 256), [4096, 4224, 4352]);
         assert_eq!(lines(2 * LINE, 4096, 136), [4096, 4160, 4224]);
+    }
+
+    #[test]
+    fn says_what_it_is() {
+        assert_eq!(Prefetch::of(24, LINE).to_string(), "12288 bytes ahead, every 64 bytes");
     }
 
     #[test]

@@ -135,6 +135,11 @@ impl Store {
         self.current.load().epoch
     }
 
+    /// How rows are asked for before they are added, for people: what was the fastest when the tables had been loaded.
+    pub fn prefetch_text(&self) -> String {
+        self.prefetch.to_string()
+    }
+
     pub(crate) fn prefetch(&self) -> Prefetch {
         self.prefetch
     }
