@@ -16,6 +16,7 @@ export class BodyReader implements AsyncIterable<Uint8Array> {
   private sharedBytes = 0;
   private ended = false;
   private closed = false;
+  private expired = false;
   private error: Error | undefined = undefined;
   private wake: (() => void) | undefined = undefined;
 
@@ -24,7 +25,7 @@ export class BodyReader implements AsyncIterable<Uint8Array> {
   }
 
   push(piece: Buffer): void {
-    if (this.closed) return;
+    if (this.closed || this.expired) return;
     if (this.pieces.length > 0 && piece.length < SMALL_PIECE_BYTES) this.pushSmall(piece);
     else {
       this.pieces.push(piece);
@@ -58,14 +59,26 @@ export class BodyReader implements AsyncIterable<Uint8Array> {
     this.wake?.();
   }
 
+  /** Of what has not come whole nothing more is read: the reader gets the error next, though more pieces come. */
+  expire(error: Error): void {
+    if (this.ended) return;
+    this.expired = true;
+    this.drop();
+    this.fail(error);
+  }
+
   /** Nobody reads any more: what still comes is dropped. */
   close(): void {
     this.closed = true;
+    this.drop();
+    this.wake?.();
+  }
+
+  private drop(): void {
     this.pieces.length = 0;
     this.shared = undefined;
     this.waitingBytes = 0;
     this.stream.resume();
-    this.wake?.();
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array> {

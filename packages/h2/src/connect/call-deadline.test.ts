@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { timeoutMsOf } from "./call-deadline.ts";
+import { receivedTimeoutMs, timeoutMsOf } from "./call-deadline.ts";
 
 test.each<[string, string, number]>([
   ["grpc-timeout", "2H", 7_200_000],
@@ -15,4 +15,14 @@ test.each<[string, string, number]>([
   ["te", "trailers", Infinity],
 ])("%s: %s is %d ms", (name, value, expected) => {
   expect(timeoutMsOf(new Headers([[name, value]]))).toBeCloseTo(expected, 9);
+});
+
+test.each<[string, number]>([
+  ["application/grpc+proto", 1000],
+  ["application/grpc-web", 1000],
+  ["application/json", 250],
+  ["application/connect+proto", 250],
+])("of a call of %s, the header of its protocol counts", (type, expected) => {
+  const header = new Headers({ "content-type": type, "grpc-timeout": "1S", "connect-timeout-ms": "250" });
+  expect(receivedTimeoutMs(header)).toBe(expected);
 });

@@ -167,3 +167,51 @@ test("an unknown path is answered 404", async () => {
   ) as unknown as EchoClient;
   await expect(client.unary({ value: "x" })).rejects.toMatchObject({ code: Code.Unimplemented });
 });
+
+describe("a request that has not come whole by its deadline is answered DEADLINE_EXCEEDED:", () => {
+  const grpc = { "grpc-timeout": "20m" };
+  const connect = { "connect-timeout-ms": "20" };
+  const grpcStatus = '"grpc-status":"4"';
+  const calls: [type: string, method: string, timeout: http2.OutgoingHttpHeaders, status: number, answer: string][] = [
+    ["application/grpc", "Unary", grpc, 200, grpcStatus],
+    ["application/grpc", "Client", grpc, 200, grpcStatus],
+    ["application/grpc", "Server", grpc, 200, grpcStatus],
+    ["application/grpc", "Bidi", grpc, 200, grpcStatus],
+    ["application/grpc-web+proto", "Unary", grpc, 200, "grpc-status: 4\r\n"],
+    ["application/proto", "Unary", connect, 504, '"code":"deadline_exceeded"'],
+    ["application/connect+json", "Client", connect, 200, '"code":"deadline_exceeded"'],
+  ];
+
+  /** Status, and what follows, of a call that sends pieces of its request for as long as the server takes them. */
+  async function answerTo(headers: http2.OutgoingHttpHeaders, piece: Buffer, goesOn: boolean) {
+    const session = http2.connect(await start());
+    const stream = session.request({ ":method": "POST", te: "trailers", ...headers });
+    const send = (): void => {
+      stream.write(piece, () => {
+        if (goesOn && !stream.closed && !stream.destroyed) setImmediate(send);
+      });
+    };
+    send();
+    let status: number | undefined;
+    let answer = "";
+    stream.on("response", (head) => (status = head[":status"]));
+    stream.on("data", (data: Buffer) => (answer += data.toString("latin1")));
+    stream.on("trailers", (trailers) => (answer += JSON.stringify(trailers)));
+    await once(stream, "close");
+    session.destroy();
+    return { status, answer };
+  }
+
+  test.each(calls)("%s, %s", async (type, method, timeout, status, answer) => {
+    const headers = { ":path": `/test.Echo/${method}`, "content-type": type, ...timeout };
+    const got = await answerTo(headers, Buffer.from([0, 0, 0]), false);
+    expect(got).toEqual({ status, answer: expect.stringContaining(answer) as string });
+  });
+
+  test("though messages go on to come", async () => {
+    const headers = { ":path": "/test.Echo/Client", "content-type": "application/grpc", ...grpc };
+    const message = Buffer.from([0, 0, 0, 0, 3, 0x0a, 1, 0x78]);
+    const got = await answerTo(headers, Buffer.concat(Array.from({ length: 1000 }, () => message)), true);
+    expect(got).toEqual({ status: 200, answer: expect.stringContaining(grpcStatus) as string });
+  });
+});

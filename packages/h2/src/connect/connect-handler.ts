@@ -1,14 +1,25 @@
-import { ConnectError, createConnectRouter, type ConnectRouter, type ConnectRouterOptions } from "@connectrpc/connect";
+import {
+  Code,
+  ConnectError,
+  createConnectRouter,
+  type ConnectRouter,
+  type ConnectRouterOptions,
+} from "@connectrpc/connect";
 import type { UniversalHandler, UniversalServerRequest, UniversalServerResponse } from "@connectrpc/connect/protocol";
 import { encodeHeaderBlock, type HeaderField } from "../hpack-encoder.ts";
 import { ErrorCode } from "../protocol.ts";
 import type { Http2Stream, StreamHandler } from "../stream.ts";
+import { TimerWheel, type WheelTimer } from "../timer-wheel.ts";
 import { BodyReader } from "./body-reader.ts";
+import { receivedTimeoutMs } from "./call-deadline.ts";
 import { defaultCompressions } from "./compression.ts";
 import { codeFromReset } from "./reset-code.ts";
 
 /** As gRPC's servers have it. Connect's own default is 4 GiB: a small compressed message would take all memory there is. */
 const DEFAULT_READ_MAX_BYTES = 4 * 1024 * 1024;
+
+/** How long after its deadline a body is given up that has not come whole: a handler that looks to that itself is to be the first. */
+const BODY_GRACE_MS = 10;
 
 export interface ConnectHandlerOptions extends ConnectRouterOptions {
   /** Largest message that is read, bytes, compressed and not: RESOURCE_EXHAUSTED beyond it. Defaults to 4 MiB. */
@@ -36,6 +47,8 @@ interface Call {
   readonly body: BodyReader;
   readonly abort: AbortController;
   writable: (() => void) | undefined;
+  /** Up to when its body is to have come whole; valid iff it has a deadline. */
+  deadline: WheelTimer<Call> | undefined;
 }
 
 function handlersOf(options: ConnectHandlerOptions): UniversalHandler[] {
@@ -54,7 +67,7 @@ const internalError = encodeHeaderBlock([[":status", "500"]]);
 
 /**
  * Serves Connect's universal handlers (gRPC, gRPC-web and Connect) over this package's connections: give the result as
- * `onRequest` to a server.
+ * `onRequest` to a server. A call whose request has not come whole by its deadline is answered DEADLINE_EXCEEDED.
  */
 export function createConnectHandler(options: ConnectHandlerOptions): (stream: Http2Stream) => StreamHandler {
   const { scheme = "http", onFailure } = options;
@@ -67,10 +80,20 @@ export function createConnectHandler(options: ConnectHandlerOptions): (stream: H
       return discard;
     });
 
+  // Connect's own timer for a call tells the method only, which is not called before a message is there.
+  const deadlines = new TimerWheel<Call>({
+    onExpired: ({ body }) =>
+      body.expire(new ConnectError("the deadline passed before the request had come whole", Code.DeadlineExceeded)),
+  });
+
   const streamHandler: StreamHandler = {
     body: "pieces",
     onData: (stream, piece) => callOf(stream).body.push(piece),
-    onEnd: (stream) => callOf(stream).body.end(),
+    onEnd(stream) {
+      const { body, deadline } = callOf(stream);
+      body.end();
+      if (deadline !== undefined) deadlines.cancel(deadline);
+    },
     onWritable: (stream) => callOf(stream).writable?.(),
     onReset(stream, errorCode) {
       const call = callOf(stream);
@@ -83,7 +106,10 @@ export function createConnectHandler(options: ConnectHandlerOptions): (stream: H
 
   async function serve(handler: UniversalHandler, stream: Http2Stream, call: Call): Promise<void> {
     try {
-      await send(stream, call, await handler(toUniversalRequest(stream, call, scheme)));
+      const request = toUniversalRequest(stream, call, scheme);
+      const timeoutMs = receivedTimeoutMs(request.header);
+      if (timeoutMs < Infinity) call.deadline = deadlines.add(call, timeoutMs + BODY_GRACE_MS);
+      await send(stream, call, await handler(request));
     } catch (error) {
       if (stream.closed) return;
       onFailure?.(error, handler.requestPath);
@@ -91,6 +117,7 @@ export function createConnectHandler(options: ConnectHandlerOptions): (stream: H
       else stream.respond(internalError);
     } finally {
       call.body.close();
+      if (call.deadline !== undefined) deadlines.cancel(call.deadline);
       // Whoever waits for the signal must not wait for ever.
       call.abort.abort();
     }
@@ -100,7 +127,12 @@ export function createConnectHandler(options: ConnectHandlerOptions): (stream: H
     const path = (stream.headers?.get(":path") ?? "").split("?", 1)[0] as string;
     const handler = handlers.get(path);
     if (handler === undefined) return fallback(stream);
-    const call: Call = { body: new BodyReader(stream), abort: new AbortController(), writable: undefined };
+    const call: Call = {
+      body: new BodyReader(stream),
+      abort: new AbortController(),
+      writable: undefined,
+      deadline: undefined,
+    };
     stream.context = call;
     void serve(handler, stream, call);
     return streamHandler;
