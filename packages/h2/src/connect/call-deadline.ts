@@ -11,9 +11,22 @@ export function timeoutMsOf(header: Headers): number {
 
 /** As `timeoutMsOf`, of a call that has come: the header of another protocol means nothing to it. */
 export function receivedTimeoutMs(header: Headers): number {
-  return /^application\/grpc/iu.test(header.get("content-type") ?? "")
-    ? grpcTimeoutMs(header)
-    : connectTimeoutMs(header);
+  return isGrpc(header) ? grpcTimeoutMs(header) : connectTimeoutMs(header);
+}
+
+/** Most that a timer waits, 24 days: one that is to wait longer goes off at once, as Connect's own for a call would. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
+/** Brings the deadline of a call that has come within what a timer can wait. */
+export function limitTimeout(header: Headers): void {
+  const timeoutMs = receivedTimeoutMs(header);
+  if (timeoutMs === Infinity || timeoutMs <= MAX_TIMER_MS) return;
+  if (isGrpc(header)) header.set("grpc-timeout", `${Math.floor(MAX_TIMER_MS / 1000)}S`);
+  else header.set("connect-timeout-ms", `${MAX_TIMER_MS}`);
+}
+
+function isGrpc(header: Headers): boolean {
+  return /^application\/grpc/iu.test(header.get("content-type") ?? "");
 }
 
 function grpcTimeoutMs(header: Headers): number {

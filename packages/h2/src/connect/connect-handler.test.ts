@@ -215,3 +215,39 @@ describe("a request that has not come whole by its deadline is answered DEADLINE
     expect(got).toEqual({ status: 200, answer: expect.stringContaining(grpcStatus) as string });
   });
 });
+
+test.each([
+  ["application/grpc", "grpc-timeout", "99999999H"],
+  ["application/connect+proto", "connect-timeout-ms", "9999999999"],
+])(
+  "%s: a deadline more than 24 days away has not passed, though a timer cannot wait for it",
+  async (type, name, value) => {
+    const timeouts: (number | undefined)[] = [];
+    const onRequest = createConnectHandler({
+      routes: (each) =>
+        each.service(Echo, {
+          async client(requests: AsyncIterable<StringValue>, context: { timeoutMs(): number | undefined }) {
+            timeouts.push(context.timeoutMs());
+            for await (const _ of requests);
+            return {};
+          },
+        } as never),
+    });
+    const server = createServer({ onRequest });
+    servers.push(server);
+    const session = http2.connect(`http://127.0.0.1:${await server.listen()}`);
+    const stream = session.request({
+      ":method": "POST",
+      ":path": "/test.Echo/Client",
+      "content-type": type,
+      [name]: value,
+    });
+    stream.end();
+    stream.resume();
+    await once(stream, "close");
+    session.destroy();
+    expect(timeouts).toHaveLength(1);
+    expect(timeouts[0]).toBeGreaterThan(2 ** 30);
+    expect(timeouts[0]).toBeLessThan(2 ** 31);
+  },
+);

@@ -11,7 +11,7 @@ import { ErrorCode } from "../protocol.ts";
 import type { Http2Stream, StreamHandler } from "../stream.ts";
 import { TimerWheel, type WheelTimer } from "../timer-wheel.ts";
 import { BodyReader } from "./body-reader.ts";
-import { receivedTimeoutMs } from "./call-deadline.ts";
+import { limitTimeout, receivedTimeoutMs } from "./call-deadline.ts";
 import { defaultCompressions } from "./compression.ts";
 import { codeFromReset } from "./reset-code.ts";
 
@@ -107,6 +107,7 @@ export function createConnectHandler(options: ConnectHandlerOptions): (stream: H
   async function serve(handler: UniversalHandler, stream: Http2Stream, call: Call): Promise<void> {
     try {
       const request = toUniversalRequest(stream, call, scheme);
+      limitTimeout(request.header);
       const timeoutMs = receivedTimeoutMs(request.header);
       if (timeoutMs < Infinity) call.deadline = deadlines.add(call, timeoutMs + BODY_GRACE_MS);
       await send(stream, call, await handler(request));
