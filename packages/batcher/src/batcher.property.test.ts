@@ -89,7 +89,8 @@ interface Outcome {
 /** Plays a scenario and checks, as it goes, what must hold at every moment. */
 async function play(scenario: Scenario) {
   const clock = new FakeClock();
-  const { maxBatchSize, faults, runMs } = scenario;
+  const { padded, splits, calls, faults, runMs, end, ...options } = scenario;
+  const { maxBatchSize } = options;
   const ran: Batch<Item>[] = [];
   const ranIds = new Set<string>();
   const outcomes = new Map<number, Outcome>();
@@ -114,16 +115,14 @@ async function play(scenario: Scenario) {
       // Never run once its caller is gone.
       expect(outcomes.get(call)).toBeUndefined();
       expect(cancelledAtMs.has(call)).toBe(false);
-      const { atMs, deadlineMs } = scenario.calls[call] as Call;
+      const { atMs, deadlineMs } = calls[call] as Call;
       expect(clock.now()).toBeLessThan(atMs + (deadlineMs ?? Infinity));
     }
   };
   const batcher = new Batcher<Item, string>({
-    ...scenario,
-    ...(scenario.padded
-      ? { allowedBatchSizes: [...new Set([1, 2, 4, 8].filter((s) => s < maxBatchSize)), maxBatchSize] }
-      : {}),
-    ...(scenario.splits
+    ...options,
+    ...(padded ? { allowedBatchSizes: [...new Set([1, 2, 4, 8].filter((s) => s < maxBatchSize)), maxBatchSize] } : {}),
+    ...(splits
       ? {
           split: (item: Item, maxSize: number) =>
             Array.from({ length: Math.ceil(item.size / maxSize) }, (_, i) => ({
@@ -181,7 +180,7 @@ async function play(scenario: Scenario) {
     },
   });
 
-  for (const [i, { atMs, size, priority, deadlineMs, cancelAfterMs }] of scenario.calls.entries()) {
+  for (const [i, { atMs, size, priority, deadlineMs, cancelAfterMs }] of calls.entries()) {
     clock.schedule(() => {
       const controller = new AbortController();
       const settled = (outcome: Omit<Outcome, "atMs">): void => {
@@ -207,9 +206,9 @@ async function play(scenario: Scenario) {
   }
   await clock.advanceMs(45);
   let ended: Promise<void> | undefined;
-  if (scenario.end === "drain") {
+  if (end === "drain") {
     ended = batcher.drain();
-  } else if (scenario.end === "close") {
+  } else if (end === "close") {
     batcher.close();
   }
   await clock.advanceMs(20_000);

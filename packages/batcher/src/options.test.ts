@@ -31,6 +31,21 @@ describe("options", () => {
     expect(make).toThrow(new BatcherError("invalid_options", `invalid batcher options: ${message}`));
   });
 
+  test.each([
+    ["maxBatchsize", "maxBatchSize"],
+    ["batchTimeoutMs", "batchTimeoutMicros"],
+    ["maxQueuedItems", "maxEnqueuedItems"],
+    ["runtimeoutms", "runTimeoutMs"],
+    ["constructor", "collectUntil"],
+  ])("%s, which is none, is refused, and %s named", (name, nearest) => {
+    expect(() => new Batcher({ run: () => [], [name]: 1 })).toThrow(
+      new BatcherError(
+        "invalid_options",
+        `invalid batcher options: there is no option ${name} (the nearest is ${nearest})`,
+      ),
+    );
+  });
+
   test("all problems are named at once", () => {
     expect(() => new Batcher({ run: 5 as unknown as () => [], maxBatchSize: 0, agingMs: NaN })).toThrow(
       "run: expected a function, received 5; maxBatchSize: expected a whole number from 1, received 0; " +

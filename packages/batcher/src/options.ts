@@ -3,6 +3,7 @@ import type { BatcherHooks } from "./batcher-hooks.ts";
 import type { Clock } from "./clock.ts";
 import { systemClock } from "./clock.ts";
 import type { FlushPolicy, FlushReason, PaddingPolicy } from "./flush-policy.ts";
+import { unknownOptions } from "./unknown-options.ts";
 
 /** When a batch is made of what waits. */
 export type BatchingPolicy = "off" | "window" | "adaptive";
@@ -86,6 +87,27 @@ export interface BatcherOptions<Item, Result> {
   readonly hooks?: BatcherHooks;
 }
 
+const OPTION_NAMES = Object.keys({
+  run: true,
+  sizeOf: true,
+  maxBatchSize: true,
+  allowedBatchSizes: true,
+  paddingPolicy: true,
+  policy: true,
+  collectUntil: true,
+  batchTimeoutMicros: true,
+  latencyBudgetMs: true,
+  maxEnqueuedItems: true,
+  maxEnqueuedSize: true,
+  maxInFlightBatches: true,
+  split: true,
+  join: true,
+  runTimeoutMs: true,
+  agingMs: true,
+  clock: true,
+  hooks: true,
+} satisfies Record<keyof BatcherOptions<never, never>, true>);
+
 /** The options with nothing left open. */
 export interface ResolvedOptions<Item, Result> {
   readonly run: RunBatch<Item, Result>;
@@ -135,7 +157,7 @@ export function resolveOptions<Item, Result>(options: BatcherOptions<Item, Resul
     clock: options.clock ?? systemClock,
     hooks: options.hooks ?? {},
   };
-  const problems = [...findProblems(resolved)];
+  const problems = [...unknownOptions(options, OPTION_NAMES), ...findProblems(resolved)];
   if (problems.length > 0) {
     throw new BatcherError("invalid_options", `invalid batcher options: ${problems.join("; ")}`);
   }
