@@ -6,6 +6,7 @@ import type { ProcStat } from "./proc-text.ts";
 import { ProcessTree } from "./process-tree.ts";
 import { systemConstants, type SystemConstants } from "./system-constants.ts";
 import { ThreadLedger } from "./thread-ledger.ts";
+import { unknownOptions } from "./unknown-options.ts";
 
 /** Time between PSS readings is at least this many times what one takes, so that they cost 2 % of a CPU at most. */
 const PSS_COST_FACTOR = 50;
@@ -27,6 +28,15 @@ export interface MonitorOptions {
   /** Further quantities to sample. Default none. */
   readonly gauges?: readonly Gauge[];
 }
+
+const OPTION_NAMES = Object.keys({
+  pid: true,
+  pids: true,
+  intervalMs: true,
+  pssIntervalMs: true,
+  threads: true,
+  gauges: true,
+} satisfies Record<keyof MonitorOptions, true>);
 
 /** The tree at one moment. Counts are since the monitor started, and never fall. */
 export interface Snapshot {
@@ -321,7 +331,7 @@ function running(processes: readonly ProcStat[]): number {
 function fillOptions(options: MonitorOptions): Required<Omit<MonitorOptions, "pid">> {
   const { intervalMs = 200, pssIntervalMs = 2000, threads = false, gauges = [] } = options;
   const pids = [...(options.pid === undefined ? [] : [options.pid]), ...(options.pids ?? [])];
-  const problems: string[] = [];
+  const problems = unknownOptions(options, OPTION_NAMES);
   if (pids.length === 0) problems.push("pid or pids must name a process");
   for (const pid of pids) {
     if (!Number.isSafeInteger(pid) || pid < 1) problems.push(`pid must be an integer from 1, got ${String(pid)}`);
