@@ -4,6 +4,7 @@ import { LoadError } from "./load-error.ts";
 import { parseCpuList } from "./cpu-list.ts";
 import { MAX_REQUEST_EXAMPLES, type RequestSize } from "./request-size.ts";
 import type { TransportKind } from "./rpc-connection.ts";
+import { unknownOptions } from "./unknown-options.ts";
 
 /** One categorical input of the model. */
 export interface FeatureShape {
@@ -76,6 +77,31 @@ export interface LoadOptions {
   readonly signal?: AbortSignal;
 }
 
+const OPTION_NAMES = Object.keys({
+  host: true,
+  port: true,
+  shape: true,
+  model: true,
+  idType: true,
+  requestSize: true,
+  mode: true,
+  connections: true,
+  processes: true,
+  warmupS: true,
+  durationS: true,
+  seed: true,
+  idDistribution: true,
+  cpus: true,
+  transport: true,
+  poolExamples: true,
+  maxInFlight: true,
+  lateAfterMicros: true,
+  deadlineMs: true,
+  drainS: true,
+  onProgress: true,
+  signal: true,
+} satisfies Record<keyof LoadOptions, true>);
+
 /** Options with every default filled in, without what cannot be sent to another process. */
 export interface FilledLoadOptions extends Required<
   Omit<LoadOptions, "onProgress" | "signal" | "cpus" | "deadlineMs" | "processes">
@@ -91,7 +117,7 @@ type LoadSettings = Omit<FilledLoadOptions, "shape">;
 /** Checks all options and fills in the defaults; throws one LoadError that names everything that is wrong. */
 export function fillLoadOptions(options: LoadOptions): FilledLoadOptions {
   const filled: FilledLoadOptions = { ...fillSettings(options), shape: options.shape };
-  const problems = [...settingProblems(options), ...wrongShape(filled.shape)];
+  const problems = [...unknownOptions(options, OPTION_NAMES), ...settingProblems(options), ...wrongShape(filled.shape)];
   if (problems.length > 0) throw new LoadError("invalid_options", problems.join("; "));
   return filled;
 }
