@@ -4,8 +4,10 @@ import { Http2ClientConnection, type ClientConnectionEvents } from "./client-con
 import type { ConnectionOptions } from "./connection.ts";
 import { ConnectionKeeper, defaultKeepalive, type KeepaliveOptions } from "./connection-keeper.ts";
 import { lentReadOption } from "./lent-reads.ts";
+import { fillLimits } from "./limits.ts";
 import { ErrorCode } from "./protocol.ts";
 import { Http2Error } from "./http2-error.ts";
+import { unknownOptions } from "./unknown-options.ts";
 
 export interface ConnectOptions extends Omit<ConnectionOptions, "readsAreLent">, ClientConnectionEvents {
   readonly host: string;
@@ -16,15 +18,34 @@ export interface ConnectOptions extends Omit<ConnectionOptions, "readsAreLent">,
   readonly keepalive?: Partial<KeepaliveOptions>;
 }
 
+const OPTION_NAMES = Object.keys({
+  host: true,
+  port: true,
+  tls: true,
+  signal: true,
+  keepalive: true,
+  limits: true,
+  nowMs: true,
+  onClose: true,
+  onHandlerError: true,
+  onRoom: true,
+  onGoaway: true,
+} satisfies Record<keyof ConnectOptions, true>);
+
 const TICK_MS = 1000;
 
 /**
  * Connects to an HTTP/2 server, cleartext (prior knowledge) or TLS; resolves when the transport is up. Rejects with an
- * `Http2Error` whose `cause` is the system's error, or says that the server did not shake hands (TLS) within `setupTimeoutMs`.
+ * `Http2Error` whose `cause` is the system's error, or says that the server did not shake hands (TLS) within `setupTimeoutMs`; with a
+ * TypeError or a RangeError, before it connects, that names every option or limit that is unknown.
  */
 export function connect(options: ConnectOptions): Promise<Http2ClientConnection> {
   const { host, port, signal } = options;
   return new Promise((resolve, reject) => {
+    const unknown = unknownOptions(options, OPTION_NAMES);
+    if (unknown.length > 0) throw new TypeError(unknown.join("; "));
+    fillLimits(options.limits);
+    const keeper = new ConnectionKeeper(options.keepalive);
     const secure =
       options.tls === undefined ? undefined : tls.connect({ host, port, ALPNProtocols: ["h2"], ...options.tls });
     let connection: Http2ClientConnection | undefined;
@@ -57,15 +78,19 @@ export function connect(options: ConnectOptions): Promise<Http2ClientConnection>
       socket.setNoDelay(true);
       socket.off("error", fail);
       signal?.removeEventListener("abort", onAbort);
-      connection = keep(socket, options, onread !== undefined);
+      connection = keep(socket, options, keeper, onread !== undefined);
       return resolve(connection);
     });
   });
 }
 
 /** The connection, looked after until it closes. */
-function keep(socket: net.Socket, options: ConnectOptions, readsAreLent: boolean): Http2ClientConnection {
-  const keeper = new ConnectionKeeper(options.keepalive);
+function keep(
+  socket: net.Socket,
+  options: ConnectOptions,
+  keeper: ConnectionKeeper,
+  readsAreLent: boolean,
+): Http2ClientConnection {
   const nowMs = options.nowMs ?? (() => performance.now());
   const ticking = setInterval(() => keeper.tick(nowMs()), TICK_MS);
   // A connection that nobody uses keeps the process alive by its socket, if it should.

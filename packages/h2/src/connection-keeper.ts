@@ -2,6 +2,7 @@ import type { Duplex } from "node:stream";
 import type { Http2Connection } from "./connection.ts";
 import { Http2Error } from "./http2-error.ts";
 import { ErrorCode } from "./protocol.ts";
+import { unknownOptions } from "./unknown-options.ts";
 
 export interface KeepaliveOptions {
   /** A peer that has been silent for this long is asked for a sign of life (PING), milliseconds. Defaults to 60,000. */
@@ -47,7 +48,10 @@ export class ConnectionKeeper {
   private readonly options: KeepaliveOptions;
   private readonly kept = new Map<Http2Connection, Kept>();
 
+  /** Throws a TypeError that names every option that is unknown. */
   constructor(options: Partial<KeepaliveOptions> = {}) {
+    const unknown = unknownOptions(options, Object.keys(defaultKeepalive));
+    if (unknown.length > 0) throw new TypeError(`keepalive: ${unknown.join("; ")}`);
     this.options = { ...defaultKeepalive, ...options };
   }
 

@@ -2,6 +2,7 @@ import http2 from "node:http2";
 import net from "node:net";
 import { once } from "node:events";
 import { afterEach, expect, test } from "vitest";
+import { connect } from "./client.ts";
 import { Http2ClientConnection } from "./client-connection.ts";
 import { encodeHeaderBlock } from "./hpack-encoder.ts";
 import type { ConnectionLimits } from "./limits.ts";
@@ -467,8 +468,20 @@ test("a GOAWAY refuses what the server has not seen, and finishes what it has", 
 test("a limit with a misspelt name is refused, not left out", () => {
   const limits: object = { maxConcurrentStream: 1 };
   expect(() => new Http2ServerConnection(new net.Socket(), { onRequest: () => echo }, { limits })).toThrow(
-    "maxConcurrentStream: no such limit, expected only maxConcurrentStreams, maxHeaderListBytes, ",
+    new RangeError("there is no limit maxConcurrentStream (the nearest is maxConcurrentStreams)"),
   );
+});
+
+test.each<[object, Error]>([
+  [{ prot: 1 }, new TypeError("there is no option prot (the nearest is port)")],
+  [
+    { keepalive: { stallTimeout: 1 } },
+    new TypeError("keepalive: there is no option stallTimeout (the nearest is stallTimeoutMs)"),
+  ],
+  [{ limits: { resetburst: 1 } }, new RangeError("there is no limit resetburst (the nearest is resetBurst)")],
+])("connect with %j is refused before it connects", async (options, error) => {
+  // Nobody listens on port 1: a connection would be refused.
+  await expect(connect({ host: "127.0.0.1", port: 1, ...options })).rejects.toThrow(error);
 });
 
 test("limits out of their range are all named", () => {

@@ -1,3 +1,5 @@
+import { unknownOptions } from "./unknown-options.ts";
+
 /** What one peer may cost. Each limit names what happens beyond it. */
 export interface ConnectionLimits {
   /** Streams a peer may have open; beyond it RST_STREAM with REFUSED_STREAM. Defaults to 256. */
@@ -78,11 +80,10 @@ export function fillLimits(given: Partial<ConnectionLimits> = {}): ConnectionLim
     const [least, most] = ranges[name];
     return !Number.isInteger(limits[name]) || limits[name] < least || limits[name] > most;
   });
-  // A limit whose name is misspelt would be none.
-  const unknown = Object.keys(given).filter((name) => !Object.hasOwn(ranges, name));
+  const unknown = unknownOptions(given, Object.keys(ranges), "limit");
   if (wrong.length + unknown.length === 0) return limits;
   const problems = [
-    ...unknown.map((name) => `${name}: no such limit, expected only ${Object.keys(ranges).join(", ")}`),
+    ...unknown,
     ...wrong.map((name) => `${name}: expected a whole number from ${ranges[name].join(" to ")}, got ${limits[name]}`),
   ];
   throw new RangeError(problems.join("; "));

@@ -333,3 +333,24 @@ test("a peer that grants no window for what it asked for is given up, though it 
   expect(await closed).toBe("ENHANCE_YOUR_CALM: nothing was read for stallTimeoutMs (2000)");
   server.close();
 });
+
+test.each<[object, string]>([
+  [{}, "onRequest: expected a function, got undefined"],
+  [
+    { onrequest: () => echo, maxConnection: 1 },
+    "there is no option onrequest (the nearest is onRequest); there is no option maxConnection (the nearest is maxConnections); " +
+      "onRequest: expected a function, got undefined",
+  ],
+  [
+    { onRequest: () => echo, keepalive: { keepaliveInterval: 1 } },
+    "keepalive: there is no option keepaliveInterval (the nearest is keepaliveIntervalMs)",
+  ],
+])("a server with the options %j is refused", (options, message) => {
+  expect(() => createServer(options as Http2ServerOptions)).toThrow(new TypeError(message));
+});
+
+test("a server does not listen with an option that there is not", async () => {
+  const server = createServer({ onRequest: () => echo });
+  const options: object = { hots: "0.0.0.0" };
+  await expect(server.listen(options)).rejects.toThrow(new TypeError("there is no option hots (the nearest is host)"));
+});

@@ -6,6 +6,7 @@ import type { Http2Error } from "./http2-error.ts";
 import { lendReadsOf } from "./lent-reads.ts";
 import { fillLimits, type ConnectionLimits } from "./limits.ts";
 import { Http2ServerConnection, type ServerConnectionEvents } from "./server-connection.ts";
+import { unknownOptions } from "./unknown-options.ts";
 
 /** What an HTTP/2 client with prior knowledge sends first; no HTTP/1.1 method begins with it. */
 const PREFACE_START = Buffer.from("PRI ", "latin1");
@@ -31,6 +32,25 @@ export interface Http2ServerOptions {
   readonly onHandlerError?: (cause: unknown) => void;
 }
 
+const OPTION_NAMES = Object.keys({
+  onRequest: true,
+  onHttp1Request: true,
+  tls: true,
+  limits: true,
+  keepalive: true,
+  maxConnections: true,
+  onConnectionError: true,
+  onHandlerError: true,
+} satisfies Record<keyof Http2ServerOptions, true>);
+
+/** Throws a TypeError that names every option that is unknown or missing. */
+function checkOptions(options: Http2ServerOptions): void {
+  const problems = unknownOptions(options, OPTION_NAMES);
+  const { onRequest } = options as Partial<Http2ServerOptions>;
+  if (typeof onRequest !== "function") problems.push(`onRequest: expected a function, got ${String(onRequest)}`);
+  if (problems.length > 0) throw new TypeError(problems.join("; "));
+}
+
 export interface ListenOptions {
   /** Defaults to 127.0.0.1. */
   readonly host?: string;
@@ -41,6 +61,13 @@ export interface ListenOptions {
   /** Connections that wait to be accepted. Defaults to 1,024. */
   readonly backlog?: number;
 }
+
+const LISTEN_OPTION_NAMES = Object.keys({
+  host: true,
+  port: true,
+  reusePort: true,
+  backlog: true,
+} satisfies Record<keyof ListenOptions, true>);
 
 /** Listens for HTTP/2 connections, cleartext (prior knowledge) or TLS, and hands HTTP/1.1 to `node:http` on the same port. */
 export class Http2Server {
@@ -59,6 +86,7 @@ export class Http2Server {
   private onEmpty: (() => void) | undefined;
 
   constructor(options: Http2ServerOptions) {
+    checkOptions(options);
     fillLimits(options.limits);
     this.options = options;
     this.keeper = new ConnectionKeeper(options.keepalive);
@@ -105,8 +133,10 @@ export class Http2Server {
     return this.connections.size;
   }
 
-  /** Binds and listens; resolves with the port. Rejects with the system's error, such as EADDRINUSE. */
+  /** Binds and listens; resolves with the port. Rejects with the system's error, such as EADDRINUSE, or a TypeError on an unknown option. */
   async listen(options: ListenOptions = {}): Promise<number> {
+    const unknown = unknownOptions(options, LISTEN_OPTION_NAMES);
+    if (unknown.length > 0) throw new TypeError(unknown.join("; "));
     const { host = "127.0.0.1", port = 0, reusePort = false, backlog = 1024 } = options;
     await new Promise<void>((resolve, reject) => {
       this.server.once("error", reject);
@@ -220,7 +250,10 @@ export class Http2Server {
   }
 }
 
-/** Makes a server; `listen` starts it. Throws a RangeError that names every limit that is unknown or out of its range. */
+/**
+ * Makes a server; `listen` starts it. Throws a TypeError that names every option that is unknown or missing, and a RangeError that names
+ * every limit that is unknown or out of its range.
+ */
 export function createServer(options: Http2ServerOptions): Http2Server {
   return new Http2Server(options);
 }
