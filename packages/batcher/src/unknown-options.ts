@@ -1,3 +1,5 @@
+import { BatcherError } from "./batcher-error.ts";
+
 /**
  * What is wrong with the names of options: from JavaScript one that is misspelt would be no option given, and the default would stay in
  * its place without a word.
@@ -9,6 +11,14 @@ export function unknownOptions(options: object, known: readonly string[]): strin
       const [nearest] = known.toSorted((a, b) => distance(name, a) - distance(name, b));
       return `there is no option ${name} (the nearest is ${nearest})`;
     });
+}
+
+/** Throws `invalid_options` if there are any. */
+export function refuseUnknown(options: object, known: readonly string[]): void {
+  const problems = unknownOptions(options, known);
+  if (problems.length > 0) {
+    throw new BatcherError("invalid_options", problems.join("; "));
+  }
 }
 
 /** How many letters must be put in, left out or changed to make one of the other, whatever their case. */

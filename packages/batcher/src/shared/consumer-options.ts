@@ -7,6 +7,7 @@ import type { CostModel } from "../cost-model.ts";
 import type { FlushPolicy } from "../flush-policy.ts";
 import { OffPolicy } from "../flush-policy.ts";
 import type { BatchingPolicy } from "../options.ts";
+import { refuseUnknown } from "../unknown-options.ts";
 import { WindowPolicy } from "../window-policy.ts";
 import type { SharedRing } from "./ring-memory.ts";
 
@@ -36,6 +37,22 @@ export interface RingConsumerOptions {
    */
   readonly spinMicros?: number;
   readonly hooks?: Pick<BatcherHooks, "onBatchStart" | "onBatchEnd">;
+}
+
+const OPTION_NAMES = Object.keys({
+  policy: true,
+  batchTimeoutMicros: true,
+  latencyBudgetMs: true,
+  allowedBatchSizes: true,
+  maxInFlightBatches: true,
+  runTimeoutMs: true,
+  spinMicros: true,
+  hooks: true,
+} satisfies Record<keyof RingConsumerOptions, true>);
+
+/** Throws `invalid_options` if there is a name among them that is none. */
+export function checkNames(options: RingConsumerOptions): void {
+  refuseUnknown(options, OPTION_NAMES);
 }
 
 /** `maxInFlightBatches` and `runTimeoutMs`. Throws `invalid_options` if they are none for this ring. */

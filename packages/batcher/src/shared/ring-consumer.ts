@@ -8,7 +8,7 @@ import { DEADLINE_MARGIN } from "../flush-policy.ts";
 import { reasonOf } from "../reason-of.ts";
 import { AdaptiveSpin } from "./adaptive-spin.ts";
 import type { RingConsumerOptions } from "./consumer-options.ts";
-import { checkSizes, makeRingPolicy, runLimits } from "./consumer-options.ts";
+import { checkNames, checkSizes, makeRingPolicy, runLimits } from "./consumer-options.ts";
 import type { RingConsumerStats } from "./consumer-stats.ts";
 import { ConsumerStats } from "./consumer-stats.ts";
 import type { RowsWait } from "./consumer-wait.ts";
@@ -73,6 +73,7 @@ export class RingConsumer<Schema extends RingSchema> {
   #roomSinceMs = sharedNowMs();
 
   constructor(ring: SharedRing<Schema>, options: RingConsumerOptions = {}) {
+    checkNames(options);
     const { control, numbers, hints } = mapControl(ring);
     const { maxInFlightBatches, runTimeoutMs } = runLimits(options, ring);
     this.#shape = shapeOf(ring);

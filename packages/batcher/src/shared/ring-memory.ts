@@ -1,4 +1,5 @@
 import { BatcherError } from "../batcher-error.ts";
+import { unknownOptions } from "../unknown-options.ts";
 import { NUMBERS_WORDS } from "./producer-numbers.ts";
 import { HINTS_FLOATS } from "./ring-hints.ts";
 import type { RingShape } from "./ring-protocol.ts";
@@ -71,6 +72,16 @@ export interface SharedRingOptions<Schema extends RingSchema = RingSchema> {
   readonly maxProducers?: number;
 }
 
+const OPTION_NAMES = Object.keys({
+  schema: true,
+  maxBatchSize: true,
+  paddingRows: true,
+  itemsAlone: true,
+  slots: true,
+  spareSlots: true,
+  maxProducers: true,
+} satisfies Record<keyof SharedRingOptions, true>);
+
 /** A slot's arrays: `maxBatchSize + paddingRows` rows of each field, row-major. */
 export interface SlotViews<Schema extends RingSchema> {
   readonly inputs: { readonly [Name in keyof Schema["inputs"]]: FieldArrays[Schema["inputs"][Name]["type"]] };
@@ -109,7 +120,7 @@ export function createSharedRing<const Schema extends RingSchema>(
     spareSlots = 0,
     maxProducers = 8,
   } = options;
-  const problems: string[] = [];
+  const problems = unknownOptions(options, OPTION_NAMES);
   if (!Number.isInteger(maxBatchSize) || maxBatchSize < 1 || maxBatchSize > MAX_ROWS) {
     problems.push(`maxBatchSize: expected a whole number from 1 to ${MAX_ROWS}, received ${String(maxBatchSize)}`);
   }

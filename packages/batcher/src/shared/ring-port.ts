@@ -1,4 +1,5 @@
 import { BatcherError } from "../batcher-error.ts";
+import { refuseUnknown } from "../unknown-options.ts";
 import { KeepAlive } from "./keep-alive.ts";
 import { buryId, numberOf, takeNumber } from "./producer-numbers.ts";
 import { ResultWatch } from "./result-watch.ts";
@@ -49,6 +50,8 @@ export interface RingPortOptions {
   readonly spinMicros?: number;
 }
 
+const OPTION_NAMES = Object.keys({ spinMicros: true } satisfies Record<keyof RingPortOptions, true>);
+
 const RESOLVED = Promise.resolve();
 
 /**
@@ -78,8 +81,9 @@ export class RingPort<Schema extends RingSchema> {
   #tickMs = 0;
   #toldEnded = false;
 
-  /** Joins the ring. Throws `overloaded` when it has `maxProducers` producers. */
+  /** Joins the ring. Throws `invalid_options`, or `overloaded` when it has `maxProducers` producers. */
   constructor(ring: SharedRing<Schema>, handlers: RingPortHandlers, options: RingPortOptions = {}) {
+    refuseUnknown(options, OPTION_NAMES);
     this.#shape = shapeOf(ring);
     this.#itemsAlone = ring.itemsAlone;
     const { control, numbers, memories, hints } = mapControl(ring);

@@ -1,4 +1,5 @@
 import { BatcherError } from "../batcher-error.ts";
+import { refuseUnknown } from "../unknown-options.ts";
 import type { TimerHandle } from "../clock.ts";
 import { systemClock } from "../clock.ts";
 import { DeadlineHeap } from "../deadline-heap.ts";
@@ -11,6 +12,11 @@ export interface RingProducerOptions extends RingPortOptions {
   /** Items that may wait in this thread for room in the ring. Default 1024. 0: a full ring refuses at once. */
   readonly maxWaitingItems?: number;
 }
+
+const OPTION_NAMES = Object.keys({
+  maxWaitingItems: true,
+  spinMicros: true,
+} satisfies Record<keyof RingProducerOptions, true>);
 
 export interface RingSubmitOptions {
   /** Rejects with `cancelled` when aborted. What is in the ring by then may still run, unless all of its batch has left. */
@@ -78,7 +84,9 @@ export class RingProducer<Schema extends RingSchema> {
 
   /** Joins the ring. Throws `overloaded` when it has `maxProducers` producers. */
   constructor(ring: SharedRing<Schema>, options: RingProducerOptions = {}) {
-    this.#maxWaitingItems = options.maxWaitingItems ?? 1024;
+    refuseUnknown(options, OPTION_NAMES);
+    const { maxWaitingItems = 1024, ...portOptions } = options;
+    this.#maxWaitingItems = maxWaitingItems;
     this.#inRing = Array.from({ length: ring.slots }, () => []);
     this.#port = new RingPort(
       ring,
@@ -87,7 +95,7 @@ export class RingProducer<Schema extends RingSchema> {
         onRoom: () => this.#placeWaiting(),
         onEnded: (error) => this.#failAll(error),
       },
-      options,
+      portOptions,
     );
   }
 
