@@ -1,4 +1,5 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
+import { systemClock } from "../src/clock.ts";
 import type { FlushPolicy } from "../src/flush-policy.ts";
 import type { BatcherError } from "../src/shared/index.ts";
 import { closeRing, createSharedRing, RingConsumer, RingPort, RingProducer } from "../src/shared/index.ts";
@@ -143,4 +144,25 @@ test("a full ring says when to come again by the cost of a batch of what waits",
   expect(new RingHints(mapControl(ring).hints).runMs(3)).toBeCloseTo((fixedMicros + 3 * perSizeMicros) / 1000, 12);
   closeRing(ring);
   await served;
+});
+
+test("a producer whose items with deadlines are all out keeps no timer for them", async () => {
+  const schedule = vi.spyOn(systemClock, "schedule");
+  const cancel = vi.spyOn(systemClock, "cancel");
+  try {
+    const ring = createSharedRing({ schema, maxBatchSize: 8 });
+    const producer = new RingProducer(ring);
+    const served = new RingConsumer(ring).serve(run);
+    expect(await submit(producer, [[1, 2, 3]], { deadlineMs: 3_600_000 })).toEqual([6]);
+    const timers = schedule.mock.calls.flatMap(([, delayMs], i) =>
+      delayMs > 3_000_000 ? [schedule.mock.results[i]?.value as unknown] : [],
+    );
+    expect(timers).toHaveLength(1);
+    expect(cancel).toHaveBeenCalledWith(timers[0]);
+    closeRing(ring);
+    await served;
+  } finally {
+    schedule.mockRestore();
+    cancel.mockRestore();
+  }
 });

@@ -306,7 +306,12 @@ export class RingProducer<Schema extends RingSchema> {
     item.state = "settled";
     item.unlisten?.();
     if (item.deadlineAtMs < Infinity && state !== "settled") {
+      const { waiting, inRing } = this.#deadlines;
       this.#deadlines[state].left();
+      if (waiting.live + inRing.live === 0) {
+        // It would keep the process alive, for nobody.
+        this.#stopDeadline();
+      }
     }
   }
 
@@ -320,6 +325,9 @@ export class RingProducer<Schema extends RingSchema> {
         item.reject(error);
       }
     }
+  }
+
+  #stopDeadline(): void {
     if (this.#deadlineTimerAtMs < Infinity) {
       systemClock.cancel(this.#deadlineTimer);
       this.#deadlineTimerAtMs = Infinity;
@@ -328,9 +336,7 @@ export class RingProducer<Schema extends RingSchema> {
 
   #armDeadline(atMs: number): void {
     if (atMs < this.#deadlineTimerAtMs) {
-      if (this.#deadlineTimerAtMs < Infinity) {
-        systemClock.cancel(this.#deadlineTimer);
-      }
+      this.#stopDeadline();
       this.#deadlineTimerAtMs = atMs;
       this.#deadlineTimer = systemClock.schedule(this.#onDeadline, atMs - performance.now(), false);
     }
