@@ -109,3 +109,27 @@ describe("a full queue", () => {
     expect(batcher.stats()).toMatchObject({ queuedItems: 2, evictedItems: 0 });
   });
 });
+
+test.each([
+  ["close", "closed"],
+  ["drain", "draining"],
+] as const)("an item is not taken by a batcher that a hook has told to %s meanwhile", async (end, code) => {
+  const { clock, batcher, ran } = rig({
+    policy: "adaptive",
+    maxBatchSize: 1,
+    maxEnqueuedItems: 1,
+    hooks: { onItemDropped: () => void batcher[end]() },
+  });
+  const results = [outcome(batcher.submit(1))];
+  await clock.settle();
+  results.push(outcome(batcher.submit(2)), outcome(batcher.submit(3, { priority: 1 })));
+  await clock.advanceMs(100);
+  expect(await Promise.all(results)).toEqual([end === "close" ? "closed" : "1!", "overloaded", code]);
+  expect(ran).toHaveLength(1);
+  expect(batcher.stats()).toMatchObject({
+    submittedItems: 3,
+    evictedItems: 1,
+    queuedItems: 0,
+    refusedByCode: { [code]: 1 },
+  });
+});

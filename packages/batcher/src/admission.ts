@@ -69,7 +69,7 @@ export class Admission<Item, Result> {
     if (size > this.#options.maxBatchSize) {
       return this.#takeParts(item, size, options, arrival, onSettled);
     }
-    const refused = this.#room.make(1, size, priority, this.#departures.evict);
+    const refused = this.#makeRoom(1, size, priority);
     if (refused !== undefined) {
       return refused;
     }
@@ -101,7 +101,7 @@ export class Admission<Item, Result> {
       return parts;
     }
     const partsSize = parts.reduce((sum, part) => sum + part.size, 0);
-    const refused = this.#room.make(parts.length, partsSize, priority, this.#departures.evict);
+    const refused = this.#makeRoom(parts.length, partsSize, priority);
     if (refused !== undefined) {
       return refused;
     }
@@ -126,6 +126,13 @@ export class Admission<Item, Result> {
     signal?.addEventListener("abort", onAbort);
     whole.entries.forEach((entry, i) => this.#enqueue(entry, (parts[i] as { readonly item: Item }).item));
     return whole;
+  }
+
+  /** Why there is none, if so. */
+  #makeRoom(items: number, size: number, priority: number): BatcherError | undefined {
+    const refused = this.#room.make(items, size, priority, this.#departures.evict);
+    // A callback, of an item that gives way or of this one's size, may have ended it all.
+    return this.#lifecycle.state === "open" ? refused : this.#lifecycle.refusal();
   }
 
   #enqueue(entry: Entry<Result>, item: Item): void {
