@@ -31,3 +31,16 @@ test("drain and close end it", async () => {
   batcher.close();
   await expect(batcher.submit(2)).rejects.toMatchObject({ code: "closed" });
 });
+
+test.each(["tick", "poll"] as const)(
+  "runs what waits when it is told to, whatever it would be collected until (%s)",
+  async (collectUntil) => {
+    const batcher = new PuppetBatcher<number, number>({
+      collectUntil,
+      run: ({ items }) => items.map((item) => item * 2),
+    });
+    const results = Promise.all([batcher.submit(1), batcher.submit(2)]);
+    expect(await batcher.runItems()).toBe(2);
+    expect(await results).toEqual([2, 4]);
+  },
+);

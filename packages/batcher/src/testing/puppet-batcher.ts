@@ -29,7 +29,8 @@ export class PuppetBatcher<Item, Result> {
   readonly #batcher: Batcher<Item, Result>;
 
   constructor(options: Omit<BatcherOptions<Item, Result>, "clock" | "policy" | "batchTimeoutMicros">) {
-    this.#batcher = new Batcher<Item, Result>({ ...options, clock: this.clock, policy: NEVER });
+    // Nothing is collected but what waits when `runItems` is called.
+    this.#batcher = new Batcher<Item, Result>({ ...options, clock: this.clock, policy: NEVER, collectUntil: "tick" });
   }
 
   submit(item: Item, options?: SubmitOptions): Promise<Result> {
