@@ -468,20 +468,23 @@ test("a GOAWAY refuses what the server has not seen, and finishes what it has", 
 test("a limit with a misspelt name is refused, not left out", () => {
   const limits: object = { maxConcurrentStream: 1 };
   expect(() => new Http2ServerConnection(new net.Socket(), { onRequest: () => echo }, { limits })).toThrow(
-    new RangeError("there is no limit maxConcurrentStream (the nearest is maxConcurrentStreams)"),
+    /^there is no limit maxConcurrentStream, expected only maxConcurrentStreams, \w+/,
   );
 });
 
-test.each<[object, Error]>([
-  [{ prot: 1 }, new TypeError("there is no option prot (the nearest is port)")],
+test.each<[object, ErrorConstructor, RegExp]>([
+  [{ prot: 1 }, TypeError, /^there is no option prot, expected only host, port, \w+/],
   [
     { keepalive: { stallTimeout: 1 } },
-    new TypeError("keepalive: there is no option stallTimeout (the nearest is stallTimeoutMs)"),
+    TypeError,
+    /^keepalive: there is no option stallTimeout, expected only \w.*, stallTimeoutMs$/,
   ],
-  [{ limits: { resetburst: 1 } }, new RangeError("there is no limit resetburst (the nearest is resetBurst)")],
-])("connect with %j is refused before it connects", async (options, error) => {
+  [{ limits: { resetburst: 1 } }, RangeError, /^there is no limit resetburst, expected only \w.*, resetBurst\b/],
+])("connect with %j is refused before it connects", async (options, kind, message) => {
   // Nobody listens on port 1: a connection would be refused.
-  await expect(connect({ host: "127.0.0.1", port: 1, ...options })).rejects.toThrow(error);
+  const refused = connect({ host: "127.0.0.1", port: 1, ...options });
+  await expect(refused).rejects.toBeInstanceOf(kind);
+  await expect(refused).rejects.toThrow(message);
 });
 
 test("limits out of their range are all named", () => {

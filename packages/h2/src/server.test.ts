@@ -334,16 +334,20 @@ test("a peer that grants no window for what it asked for is given up, though it 
   server.close();
 });
 
+const SERVER_OPTIONS =
+  "expected only onRequest, onHttp1Request, tls, limits, keepalive, maxConnections, onConnectionError, onHandlerError";
+
 test.each<[object, string]>([
   [{}, "onRequest: expected a function, got undefined"],
   [
     { onrequest: () => echo, maxConnection: 1 },
-    "there is no option onrequest (the nearest is onRequest); there is no option maxConnection (the nearest is maxConnections); " +
+    `there is no option onrequest, ${SERVER_OPTIONS}; there is no option maxConnection, ${SERVER_OPTIONS}; ` +
       "onRequest: expected a function, got undefined",
   ],
   [
     { onRequest: () => echo, keepalive: { keepaliveInterval: 1 } },
-    "keepalive: there is no option keepaliveInterval (the nearest is keepaliveIntervalMs)",
+    "keepalive: there is no option keepaliveInterval, " +
+      "expected only keepaliveIntervalMs, keepaliveTimeoutMs, setupTimeoutMs, stallTimeoutMs",
   ],
 ])("a server with the options %j is refused", (options, message) => {
   expect(() => createServer(options as Http2ServerOptions)).toThrow(new TypeError(message));
@@ -352,5 +356,7 @@ test.each<[object, string]>([
 test("a server does not listen with an option that there is not", async () => {
   const server = createServer({ onRequest: () => echo });
   const options: object = { hots: "0.0.0.0" };
-  await expect(server.listen(options)).rejects.toThrow(new TypeError("there is no option hots (the nearest is host)"));
+  await expect(server.listen(options)).rejects.toThrow(
+    new TypeError("there is no option hots, expected only host, port, reusePort, backlog"),
+  );
 });

@@ -440,7 +440,10 @@ describe("a ring", () => {
     [{ slots: 3 }, "slots: expected a power of two from 2 to 1024, received 3"],
     [{ spareSlots: 0.5 }, "spareSlots: expected a whole number from 0 to 1024, received 0.5"],
     [{ maxProducers: 32 }, "maxProducers: expected a whole number from 1 to 31, received 32"],
-    [{ maxProducer: 2 }, "there is no option maxProducer (the nearest is maxProducers)"],
+    [
+      { maxProducer: 2 },
+      "there is no option maxProducer, expected only schema, maxBatchSize, paddingRows, itemsAlone, slots, spareSlots, maxProducers",
+    ],
   ])("of %o is refused", (options, message) => {
     expect(() => createSharedRing({ schema, maxBatchSize: 4, ...options })).toThrow(
       new BatcherError("invalid_options", `invalid ring options: ${message}`),
@@ -449,11 +452,16 @@ describe("a ring", () => {
 
   test("is not joined with options that there are not", () => {
     const ring = createSharedRing({ schema, maxBatchSize: 4, maxProducers: 1 });
-    const refused = (name: string, nearest: string): BatcherError =>
-      new BatcherError("invalid_options", `there is no option ${name} (the nearest is ${nearest})`);
+    const refused = (name: string, known: string): BatcherError =>
+      new BatcherError("invalid_options", `there is no option ${name}, expected only ${known}`);
     const given = (name: string): object => ({ [name]: 1 });
-    expect(() => new RingConsumer(ring, given("runTimeout"))).toThrow(refused("runTimeout", "runTimeoutMs"));
-    expect(() => new RingProducer(ring, given("maxWaiting"))).toThrow(refused("maxWaiting", "maxWaitingItems"));
+    expect(() => new RingConsumer(ring, given("runTimeout"))).toThrow(
+      refused(
+        "runTimeout",
+        "policy, batchTimeoutMicros, latencyBudgetMs, allowedBatchSizes, maxInFlightBatches, runTimeoutMs, spinMicros, hooks",
+      ),
+    );
+    expect(() => new RingProducer(ring, given("maxWaiting"))).toThrow(refused("maxWaiting", "maxWaitingItems, spinMicros"));
     const handlers = { onPublished: () => {} };
     expect(() => new RingPort(ring, handlers, given("spinMs"))).toThrow(refused("spinMs", "spinMicros"));
     // None of them has taken the one place for a producer.
