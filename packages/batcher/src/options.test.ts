@@ -31,16 +31,19 @@ describe("options", () => {
     expect(make).toThrow(new BatcherError("invalid_options", `invalid batcher options: ${message}`));
   });
 
-  test.each(["maxBatchsize", "batchTimeoutMs", "runtimeoutms", "constructor"])("%s, which is none, is refused", (name) => {
-    expect(() => new Batcher({ run: () => [], [name]: 1 })).toThrow(
-      new BatcherError(
-        "invalid_options",
-        `invalid batcher options: there is no option ${name}, expected only run, sizeOf, maxBatchSize, allowedBatchSizes, ` +
-          "paddingPolicy, policy, collectUntil, batchTimeoutMicros, latencyBudgetMs, maxEnqueuedItems, maxEnqueuedSize, " +
-          "maxInFlightBatches, split, join, runTimeoutMs, agingMs, clock, hooks",
-      ),
-    );
-  });
+  test.each(["maxBatchsize", "batchTimeoutMs", "runtimeoutms", "constructor"])(
+    "%s, which is none, is refused",
+    (name) => {
+      expect(() => new Batcher({ run: () => [], [name]: 1 })).toThrow(
+        new BatcherError(
+          "invalid_options",
+          `invalid batcher options: there is no option ${name}, expected only run, sizeOf, maxBatchSize, allowedBatchSizes, ` +
+            "paddingPolicy, policy, collectUntil, batchTimeoutMicros, latencyBudgetMs, maxEnqueuedItems, maxEnqueuedSize, " +
+            "maxInFlightBatches, split, join, runTimeoutMs, agingMs, clock, hooks",
+        ),
+      );
+    },
+  );
 
   test("all problems are named at once", () => {
     expect(() => new Batcher({ run: 5 as unknown as () => [], maxBatchSize: 0, agingMs: NaN })).toThrow(

@@ -461,7 +461,9 @@ describe("a ring", () => {
         "policy, batchTimeoutMicros, latencyBudgetMs, allowedBatchSizes, maxInFlightBatches, runTimeoutMs, spinMicros, hooks",
       ),
     );
-    expect(() => new RingProducer(ring, given("maxWaiting"))).toThrow(refused("maxWaiting", "maxWaitingItems, spinMicros"));
+    expect(() => new RingProducer(ring, given("maxWaiting"))).toThrow(
+      refused("maxWaiting", "maxWaitingItems, spinMicros"),
+    );
     const handlers = { onPublished: () => {} };
     expect(() => new RingPort(ring, handlers, given("spinMs"))).toThrow(refused("spinMs", "spinMicros"));
     // None of them has taken the one place for a producer.
