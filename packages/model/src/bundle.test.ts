@@ -45,6 +45,20 @@ test("a malformed model.json is named, with the directory", async () => {
   });
 });
 
+test("a size that somebody has changed in model.json is not held against the file alone", async () => {
+  const dir = await temporaryDirectory();
+  const { paths } = await exportBundle({ spec: TINY_SPEC, dir, buckets: [1] });
+  const { length } = await readFile(paths.tables);
+  const manifest = path.join(dir, "model.json");
+  await writeFile(manifest, (await readFile(manifest, "utf8")).replace(`${length}`, `${length + 1}`));
+  await expect(readBundle(dir)).rejects.toMatchObject({
+    code: "invalid_bundle",
+    message:
+      `${dir}: model.json: its text does not have the SHA-256 that "digest" says; ` +
+      `tables.safetensors: expected ${length + 1} bytes, got ${length}`,
+  });
+});
+
 test("every file that is missing or has another size is named", async () => {
   const dir = await temporaryDirectory();
   const { paths } = await exportBundle({ spec: TINY_SPEC, dir, buckets: [1] });

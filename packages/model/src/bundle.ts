@@ -1,6 +1,13 @@
 import { readFile, stat } from "node:fs/promises";
 import path from "node:path";
-import { BUNDLE_FILES, MANIFEST_FILE, parseManifest, type Manifest } from "./manifest.ts";
+import {
+  BUNDLE_FILES,
+  DIGEST_PROBLEM,
+  MANIFEST_FILE,
+  manifestDigestMatches,
+  parseManifest,
+  type Manifest,
+} from "./manifest.ts";
 import { ModelError } from "./model-error.ts";
 import type { ModelSpec } from "./model-spec.ts";
 
@@ -59,6 +66,8 @@ export async function openBundle(
         `${file}: expected ${bytes} bytes, ${found === undefined ? "there is no such file" : `got ${found}`}`,
       );
   }
+  // It may be the sizes that are wrong, not the files.
+  if (problems.length > 0 && !manifestDigestMatches(text, manifest.digest)) problems.unshift(DIGEST_PROBLEM);
   if (problems.length > 0) throw new ModelError("invalid_bundle", `${root}: ${problems.join("; ")}`);
   const { name, version, seed, spec, buckets } = manifest;
   return { bundle: { dir: root, name, version, seed, spec, buckets, paths: bundlePaths(root) }, manifest, text };

@@ -44,6 +44,9 @@ export function formatManifest(manifest: Omit<Manifest, "digest">): string {
   return text.slice(0, at) + sha256(text) + text.slice(at + NO_DIGEST.length);
 }
 
+/** What is wrong with a `model.json` of which somebody has changed a byte. */
+export const DIGEST_PROBLEM: string = `${MANIFEST_FILE}: its text does not have the SHA-256 that "digest" says`;
+
 /** Whether the text of `model.json` is what its own digest says. */
 export function manifestDigestMatches(text: string, digest: string | undefined): boolean {
   if (digest === undefined) return false;

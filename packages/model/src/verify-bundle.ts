@@ -3,7 +3,7 @@ import { createReadStream } from "node:fs";
 import path from "node:path";
 import { openBundle, type Bundle } from "./bundle.ts";
 import { denseTensors } from "./dense-weights.ts";
-import { BUNDLE_FILES, MANIFEST_FILE, manifestDigestMatches, type Manifest } from "./manifest.ts";
+import { BUNDLE_FILES, DIGEST_PROBLEM, manifestDigestMatches, type Manifest } from "./manifest.ts";
 import { ModelError } from "./model-error.ts";
 import type { LayoutTensor, SafetensorsHeader } from "./safetensors-header.ts";
 import { readSafetensorsHeader } from "./safetensors-reader.ts";
@@ -38,7 +38,7 @@ export async function contentProblems(
   const { hashUpToBytes, onProgress, signal } = options;
   const problems: string[] = [];
   if (!manifestDigestMatches(text, manifest.digest)) {
-    problems.push(`${MANIFEST_FILE}: its text does not have the SHA-256 that "digest" says`);
+    problems.push(DIGEST_PROBLEM);
   }
   const hashed = Object.entries(manifest.files).filter(([, { bytes }]) => bytes <= hashUpToBytes);
   const totalBytes = hashed.reduce((sum, [, { bytes }]) => sum + bytes, 0);
