@@ -107,7 +107,7 @@ export interface KernelInfo {
   readonly whyNotNative?: string;
   /**
    * How the native one asks for rows before it adds them, such as `12288 bytes ahead, every 64 bytes`: of a few ways the one that was the
-   * fastest with these tables on this machine when they had been loaded. It may make a difference of 1.7 between two machines.
+   * fastest with these tables on this machine when they had been loaded. What is best on one CPU reads 1.7 times as slowly on another.
    */
   readonly prefetch?: string;
 }
