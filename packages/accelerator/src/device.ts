@@ -142,6 +142,13 @@ export interface Device {
    */
   execute(bucket: number, inputs: NamedTensors, outputs: NamedTensors, options?: ExecuteOptions): Promise<void>;
 
+  /**
+   * Settles the calls that have ended by now; without it they settle in the next turn of the caller's event loop. For callers with long
+   * turns, so that the next batch and the answers need not wait for the end of one. Costs the read of a counter. Does not pay where
+   * device and caller share a CPU: the device then computes before the caller has read what it could.
+   */
+  settleEnded(): void;
+
   /** Lets accepted calls end, refuses new ones, frees everything. Idempotent; never rejects. */
   close(): Promise<void>;
 }

@@ -92,6 +92,10 @@ export class ReferenceDevice implements Device {
     return running;
   }
 
+  settleEnded(): void {
+    // Its calls end on the caller's thread: there are none that it was not told of.
+  }
+
   close(): Promise<void> {
     this.#closed = true;
     return this.#last;

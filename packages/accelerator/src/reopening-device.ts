@@ -112,6 +112,10 @@ export class ReopeningDevice implements Device {
     return Promise.reject(this.#state.error);
   }
 
+  settleEnded(): void {
+    if (this.#state.status === "open") this.#state.device.settleEnded();
+  }
+
   async close(): Promise<void> {
     this.#closing.abort();
     await this.#reopening;

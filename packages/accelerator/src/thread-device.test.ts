@@ -106,6 +106,53 @@ describe("the queue of a device", () => {
   });
 });
 
+/** Looks for calls that have ended, and lets the loop not turn, until none is in flight; gives up after some seconds. */
+function settleInThisTurn(device: Device): void {
+  const giveUpAtMs = performance.now() + 10_000;
+  while (device.stats.inFlight > 0 && performance.now() < giveUpAtMs) device.settleEnded();
+}
+
+describe("settleEnded", () => {
+  test.each([
+    ["that stays lost if it is lost", {}],
+    ["that is opened again when it is lost", { reopen: {} }],
+  ])("settles what a device %s has ended, without a turn of the caller's loop", async (_, options) => {
+    const device = await openDevice(simulated({ buckets: [1, 2], fixedMicros: 100, ...options }));
+    const batches = [makeBatch(1, 1), makeBatch(2, 2)] as const;
+    const ended: string[] = [];
+    setImmediate(() => ended.push("turn"));
+    const calls = batches.map(async ({ inputs, outputs }, i) => {
+      await device.execute(i + 1, inputs, outputs);
+      ended.push(`call ${i}`);
+    });
+    settleInThisTurn(device);
+    expect(device.stats).toMatchObject({ executions: 2, rows: 3, inFlight: 0 });
+    await Promise.all(calls);
+    expect(ended).toEqual(["call 0", "call 1"]);
+    for (const [i, batch] of batches.entries()) {
+      expect(batch.outputs.scores[i]).toBeCloseTo(expectedScores(batch, i + 1)[i]!, 6);
+    }
+    // The end of a later call is noticed by the loop as ever.
+    await device.execute(1, batches[0].inputs, batches[0].outputs);
+    expect(device.stats.executions).toBe(3);
+    await device.close();
+    device.settleEnded();
+  });
+
+  test("leaves what runs, and a device that is lost", async () => {
+    const { device, worker } = await openWithWorker(simulated({ fixedMicros: FOR_EVER_MICROS }));
+    const batch = makeBatch(1);
+    const outcome = Promise.allSettled([device.execute(1, batch.inputs, batch.outputs)]);
+    device.settleEnded();
+    expect(device.stats).toMatchObject({ executions: 0, inFlight: 1 });
+    await worker.terminate();
+    expect(await outcome).toMatchObject([{ status: "rejected", reason: { code: "device_lost" } }]);
+    device.settleEnded();
+    expect(device.stats).toMatchObject({ executions: 0, inFlight: 0 });
+    await device.close();
+  });
+});
+
 test("a simulated device is busy for at least its time", async () => {
   const device = await openDevice(simulated({ buckets: [1, 8], fixedMicros: 3000, microsPerExample: 500 }));
   const batch = makeBatch(8);

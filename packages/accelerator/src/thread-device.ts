@@ -191,6 +191,10 @@ export class ThreadDevice implements Device {
     }
   }
 
+  settleEnded(): void {
+    this.#settleCompleted();
+  }
+
   close(): Promise<void> {
     if (this.#state.status === "open") {
       this.#state = { status: "closing" };
