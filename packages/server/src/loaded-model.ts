@@ -55,6 +55,8 @@ export class LoadedModel implements ScoringModel, ScoringItemOwner {
   readonly #maxBatchSize: number;
   /** Whether the device may work on several batches at one time, and end with them in any order. */
   readonly #runsOverlap: boolean;
+  /** Whether batches that have ended are looked for with every request, as long as requests come in the same turn of the loop. */
+  readonly #settlesEarly: boolean;
   readonly #onDeviceLost: (error: Error) => void;
   /** Examples that were placed and wait for their batch. */
   #waitingExamples = 0;
@@ -86,6 +88,8 @@ export class LoadedModel implements ScoringModel, ScoringItemOwner {
     this.#maxBatchSize = limits.maxBatchSize;
     const maxInFlightBatches = options.maxInFlightBatches ?? device.maxInFlight;
     this.#runsOverlap = Math.min(maxInFlightBatches, device.maxInFlight) > 1;
+    const isOnOnlyCpu = sharesOnlyCpu(device);
+    this.#settlesEarly = !isOnOnlyCpu;
     const { maxExamples } = this.#waitingLimit;
     this.#slots = new SlotPool({
       // Requests that run alone would wander through all of a large slot, and out of the caches.
@@ -105,7 +109,7 @@ export class LoadedModel implements ScoringModel, ScoringItemOwner {
       // The padding of a batch to the device's next size is known to the batcher, which learns what each size costs.
       allowedBatchSizes: [...buckets.slice(0, -1), limits.maxBatchSize],
       policy: options.batching,
-      collectUntil: options.batching === "adaptive" && sharesOnlyCpu(options.device) ? "poll" : "tick",
+      collectUntil: options.batching === "adaptive" && isOnOnlyCpu ? "poll" : "tick",
       batchTimeoutMicros: options.batchTimeoutMicros,
       maxInFlightBatches,
       // No item is smaller than an example.
@@ -188,6 +192,8 @@ export class LoadedModel implements ScoringModel, ScoringItemOwner {
    * room for it now.
    */
   #place(request: ScoringRequest, sink: ScoreSink | undefined): ScoringItem {
+    // A turn of the loop reads all sockets that are ready: for so long the device would have nothing to do, and its scores would wait.
+    if (this.#settlesEarly) this.#device.settleEnded();
     const { batch } = request;
     const slot = batch <= this.#maxBatchSize && !this.#isFull(batch) ? this.#slots.withRoom(batch) : undefined;
     if (slot === undefined) {
