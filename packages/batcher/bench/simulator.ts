@@ -2,11 +2,20 @@ import type { BatchingPolicy } from "@dlrm/batcher";
 import { Batcher } from "@dlrm/batcher";
 import { FakeClock } from "@dlrm/batcher/testing";
 
-/** A device that runs one batch at a time, each for `fixedMicros + perItemMicros * paddedSize`. */
+/**
+ * A device that runs one batch at a time, each for `fixedMicros + perItemMicros * paddedSize`, or as long as `microsBySize` says: of one
+ * item, two, four, and so on to `MAX_BATCH_SIZE`.
+ */
 export interface SimulatedDevice {
   readonly name: string;
   readonly fixedMicros: number;
   readonly perItemMicros: number;
+  readonly microsBySize?: readonly number[];
+}
+
+/** How long a batch takes, padding and all. */
+export function runMicrosOf({ fixedMicros, perItemMicros, microsBySize }: SimulatedDevice, paddedSize: number): number {
+  return microsBySize?.[Math.ceil(Math.log2(paddedSize))] ?? fixedMicros + perItemMicros * paddedSize;
 }
 
 /** Callers that each wait for their answer and come back after a round trip, or Poisson arrivals. */
@@ -91,7 +100,7 @@ export async function simulate(options: SimulationOptions): Promise<SimulationRe
     run: ({ items, paddedSize }) =>
       new Promise((resolve) => {
         const noise = 1 + (options.runNoise ?? 0) * noiseRandom();
-        const runMicros = (device.fixedMicros + device.perItemMicros * paddedSize) * noise;
+        const runMicros = runMicrosOf(device, paddedSize) * noise;
         occupyCoreMs(batchMicros);
         clock.schedule(() => resolve(items), (batchMicros + runMicros) / 1000);
       }),

@@ -3,6 +3,7 @@ import type { CostModel } from "./cost-model.ts";
 import type { FlushDecision, FlushPolicy, PaddingPolicy, QueueView } from "./flush-policy.ts";
 import { sizeToFlush } from "./padding.ts";
 import { ReturnModel } from "./return-model.ts";
+import { SizeTrials } from "./size-trials.ts";
 
 /** A batch is large enough when its fixed cost is no more than this share of it: more only delays. */
 const FIXED_SHARE = 0.02;
@@ -30,6 +31,7 @@ export class AdaptivePolicy implements FlushPolicy {
   readonly #sizes: BatchSizes;
   readonly #padding: PaddingPolicy;
   readonly #latencyBudgetMs: number;
+  readonly #trials: SizeTrials;
   #meanSize = 1;
   /** When the wait that goes on ends; valid iff the last decision was to wait. */
   #waitUntilMs: number | undefined;
@@ -46,6 +48,7 @@ export class AdaptivePolicy implements FlushPolicy {
     this.#sizes = sizes;
     this.#padding = padding;
     this.#latencyBudgetMs = latencyBudgetMs;
+    this.#trials = new SizeTrials(cost, sizes, maxBatchSize);
   }
 
   decide(view: QueueView): FlushDecision {
@@ -53,7 +56,7 @@ export class AdaptivePolicy implements FlushPolicy {
     const enough = this.#enoughSize();
     if (size >= enough) {
       this.#waitUntilMs = undefined;
-      return { flush: true, reason: "full", maxItems: Infinity, maxSize: enough };
+      return { flush: true, reason: "full", maxItems: Infinity, maxSize: this.#tried(enough, size) };
     }
     const wait = this.#bestWait(view, enough);
     if (wait !== undefined) {
@@ -63,7 +66,7 @@ export class AdaptivePolicy implements FlushPolicy {
     const reason = this.#waitUntilMs !== undefined && nowMs >= this.#waitUntilMs ? "timeout" : "idle";
     this.#waitUntilMs = undefined;
     const maxSize = sizeToFlush(this.#padding, this.#sizes, this.#cost, size, nowMs - view.roomSinceMs);
-    return { flush: true, reason, maxItems: Infinity, maxSize };
+    return { flush: true, reason, maxItems: Infinity, maxSize: this.#tried(maxSize, size) };
   }
 
   arrived(nowMs: number, items: number, size: number): void {
@@ -75,10 +78,14 @@ export class AdaptivePolicy implements FlushPolicy {
     this.#returns.answered(nowMs, items);
   }
 
-  /** The size from which the fixed cost no longer matters. */
+  #tried(usual: number, size: number): number {
+    return this.#trials.sizeOf(usual, size, this.#meanSize);
+  }
+
+  /** The size from which the fixed cost no longer matters, or beyond which each item costs more again. */
   #enoughSize(): number {
-    const { fixedMs, perSizeMs } = this.#cost;
-    const size = (fixedMs / perSizeMs) * (1 / FIXED_SHARE - 1);
+    const { fixedMs, perSizeMs, isSteep, cheapestSize } = this.#cost;
+    const size = isSteep ? cheapestSize : (fixedMs / perSizeMs) * (1 / FIXED_SHARE - 1);
     if (!(size < this.#maxBatchSize)) {
       return this.#maxBatchSize;
     }

@@ -67,4 +67,89 @@ describe("the cost model", () => {
     steep.observe(100, 100);
     expect(steep.fixedMs).toBe(0);
   });
+
+  test.each([
+    ["nothing was measured", [], Infinity, false],
+    ["one size was", [[8, 3]], 8, false],
+    [
+      "size pays",
+      [
+        [1, 1],
+        [8, 2],
+        [64, 8],
+      ],
+      64,
+      false,
+    ],
+    [
+      "size pays, but next to nothing from some on",
+      [
+        [1, 1],
+        [8, 2],
+        [16, 3.2],
+        [32, 6.3],
+      ],
+      16,
+      false,
+    ],
+    [
+      "the largest batches cost more again",
+      [
+        [1, 1],
+        [8, 2],
+        [64, 8],
+        [128, 17],
+      ],
+      64,
+      true,
+    ],
+    [
+      "they do, by less than what is measured wrongly",
+      [
+        [1, 1],
+        [8, 2],
+        [64, 8],
+        [128, 16.5],
+      ],
+      64,
+      false,
+    ],
+    [
+      "each size costs more than the one before",
+      [
+        [1, 1],
+        [8, 9],
+        [64, 90],
+      ],
+      1,
+      true,
+    ],
+  ] as const)(
+    "knows the cheapest size, and whether size costs more and more, when %s",
+    (_, costs, cheapest, isSteep) => {
+      const cost = new CostModel();
+      for (let i = 0; i < 3; i += 1) {
+        for (const [size, runMs] of costs) {
+          cost.observe(size, runMs);
+        }
+      }
+      expect([cost.cheapestSize, cost.isSteep]).toEqual([cheapest, isSteep]);
+    },
+  );
+
+  test("a size is dear only if it was so three times, and may become cheaper", () => {
+    const cost = new CostModel();
+    const known = (): unknown => [cost.isSettled(16), cost.cheapestSize, cost.isSteep];
+    cost.observe(1, 1);
+    cost.observe(8, 2);
+    cost.observe(16, 8);
+    cost.observe(16, 8);
+    expect(known()).toEqual([false, 8, false]);
+    cost.observe(16, 8);
+    expect(known()).toEqual([true, 8, true]);
+    for (let i = 0; i < 300; i += 1) {
+      cost.observe(16, 2);
+    }
+    expect(known()).toEqual([true, 16, false]);
+  });
 });

@@ -3,6 +3,10 @@ const MEMORY = 16;
 /** One observation moves what is believed by no more than this factor, once there are `SETTLED` of its size. */
 const MOST_CHANGE = 1.5;
 const SETTLED = 3;
+/** Sizes cost the same if one costs no more than this times the other for each item. */
+const AS_CHEAP = 1.02;
+/** Larger batches are known to be dearer if one was measured to cost so much more for each of its items. */
+const DEARER = 1.05;
 
 interface Bin {
   count: number;
@@ -22,6 +26,13 @@ interface Bin {
 export class CostModel {
   fixedMs = 0;
   perSizeMs = 0;
+  /**
+   * Whether size costs more and more, so that the line would begin below 0, or a batch larger than the `cheapestSize` was measured to
+   * cost more for each item: no cache holds it any longer, say, or a memory bus is full. The line then cannot tell what size is best.
+   */
+  isSteep = false;
+  /** The smallest size that was measured to cost next to the least for each item; Infinity if none was. */
+  cheapestSize: number = Infinity;
   readonly #bins = new Map<number, Bin>();
 
   /** Whether anything was observed. */
@@ -30,10 +41,9 @@ export class CostModel {
   }
 
   observe(size: number, runMs: number): void {
-    const key = Math.round(Math.log2(size) * 8);
-    const bin = this.#bins.get(key);
+    const bin = this.#bins.get(keyOf(size));
     if (bin === undefined) {
-      this.#bins.set(key, { count: 1, size, runMs });
+      this.#bins.set(keyOf(size), { count: 1, size, runMs });
     } else {
       bin.count += 1;
       const weight = 1 / Math.min(bin.count, MEMORY);
@@ -43,11 +53,17 @@ export class CostModel {
       bin.runMs += (bounded - bin.runMs) * weight;
     }
     this.#fit();
+    this.#findCheapest();
+  }
+
+  /** Whether batches of about this size were measured often enough. */
+  isSettled(size: number): boolean {
+    return (this.#bins.get(keyOf(size))?.count ?? 0) >= SETTLED;
   }
 
   /** Expected run time of a batch padded to `size`, milliseconds: as measured where it was, else by the line. */
   runMs(size: number): number {
-    const bin = this.#bins.get(Math.round(Math.log2(size) * 8));
+    const bin = this.#bins.get(keyOf(size));
     if (bin !== undefined && bin.count >= SETTLED && bin.size > 0) {
       // Scaled within the bin, where sizes differ a little.
       const line = this.fixedMs + this.perSizeMs * bin.size;
@@ -56,7 +72,27 @@ export class CostModel {
     return this.fixedMs + this.perSizeMs * size;
   }
 
+  #findCheapest(): void {
+    let least = Infinity;
+    for (const { size, runMs } of this.#bins.values()) {
+      least = Math.min(least, runMs / size);
+    }
+    let cheapest = Infinity;
+    let largestDear = 0;
+    for (const { count, size, runMs } of this.#bins.values()) {
+      if (runMs / size <= least * AS_CHEAP) {
+        cheapest = Math.min(cheapest, size);
+        // A pause can make a size look dear, and nothing makes one look cheap.
+      } else if (count >= SETTLED && runMs / size > least * DEARER && size > largestDear) {
+        largestDear = size;
+      }
+    }
+    this.cheapestSize = cheapest;
+    this.isSteep ||= largestDear > cheapest;
+  }
+
   #fit(): void {
+    this.isSteep = false;
     let w = 0;
     let wx = 0;
     let wy = 0;
@@ -78,6 +114,7 @@ export class CostModel {
     }
     const slope = (w * wxy - wx * wy) / spread;
     const intercept = (wy - slope * wx) / w;
+    this.isSteep = intercept < 0;
     if (slope < 0) {
       this.fixedMs = wy / w;
       this.perSizeMs = 0;
@@ -89,4 +126,9 @@ export class CostModel {
       this.perSizeMs = slope;
     }
   }
+}
+
+/** Of the bin of a size. */
+function keyOf(size: number): number {
+  return Math.round(Math.log2(size) * 8);
 }
