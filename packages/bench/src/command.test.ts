@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import type { Arm } from "@dlrm/arm-contract";
 import { beforeEach, describe, expect, it } from "vitest";
@@ -95,6 +95,16 @@ describe("dlrm-bench --dry_run", () => {
     const expected = "expected a folder that can be written";
     expect([out, err]).toEqual(["", `dlrm-bench: --work_dir: ${expected}, got ${workDir}: ${file} is not a folder\n`]);
   });
+
+  it.each(["link", "link/work"])(
+    "refuses the work_dir %s, as a run would where there is a link to nothing",
+    async (name) => {
+      symlinkSync(path.join(currentDir, "gone"), path.join(currentDir, "link"));
+      expect(await command(...args.split(" "), "--work_dir", name)).toBe(2);
+      expect(out).toBe("");
+      expect(err).toMatch(/^dlrm-bench: --work_dir: expected a folder that can be written, got .*\/link.*: ENOENT: /);
+    },
+  );
 
   it("lists the smoke run", async () => {
     expect(await command("--smoke", "--arms", "engine", "--dry_run")).toBe(0);

@@ -1,5 +1,15 @@
 import { randomUUID } from "node:crypto";
-import { accessSync, constants, existsSync, linkSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  accessSync,
+  constants,
+  existsSync,
+  linkSync,
+  lstatSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { hostname } from "node:os";
 import path from "node:path";
 import { BenchError, messageOf } from "./bench-error.ts";
@@ -45,11 +55,20 @@ export function takeWorkDir(workDir: string): () => void {
 export function checkWorkDir(workDir: string): void {
   try {
     let there = workDir;
-    while (!existsSync(there)) there = path.dirname(there);
+    // A link to nothing is there: no folder can be made in its place.
+    while (!existsSync(there) && !isLink(there)) there = path.dirname(there);
     if (!statSync(there).isDirectory()) throw new Error(`${there} is not a folder`);
     accessSync(there, constants.W_OK | constants.X_OK);
   } catch (cause) {
     throw cannotBeWritten(workDir, cause);
+  }
+}
+
+function isLink(name: string): boolean {
+  try {
+    return lstatSync(name).isSymbolicLink();
+  } catch {
+    return false;
   }
 }
 
