@@ -1,7 +1,7 @@
 import { GCProfiler, getHeapStatistics } from "node:v8";
 
 // Imported into a server under measurement: on SIGUSR2 it writes what the garbage collector of the main thread did since the last
-// time, as one line to stderr.
+// time, as one line to stderr. Not for latencies: see pause-child.ts.
 
 /** Allocation in the JavaScript heap, and what became of it. */
 export interface Collections {
@@ -10,8 +10,6 @@ export interface Collections {
   readonly promotedBytes: number;
   readonly youngCollections: number;
   readonly fullCollections: number;
-  /** All that stopped the thread, steps of incremental marking too, milliseconds. */
-  readonly pausesMs: readonly number[];
 }
 
 type Statistics = ReturnType<GCProfiler["stop"]>["statistics"];
@@ -41,7 +39,6 @@ function sumUp(statistics: Statistics): Collections {
     promotedBytes,
     youngCollections: young.length,
     fullCollections: ofType("MarkSweepCompact").length,
-    pausesMs: statistics.map(({ cost }) => cost / 1000),
   };
 }
 

@@ -19,7 +19,7 @@ const IDLE_S = 10;
 
 /** Tail latency and pauses at parts of the throughput of as many callers as p99 ≤ 20 ms allows. */
 export async function measureOpen(bench: Bench, { loads, ...options }: OpenLoops): Promise<void> {
-  const server = await serve({ bundle: bench.bundle, cpus: bench.serverCpu, args: [], observes: "collections" });
+  const server = await serve({ bundle: bench.bundle, cpus: bench.serverCpu, args: [], observes: "pauses" });
   for (const part of loads) await measureLoad(bench, server, part, options);
   await server.stop();
 }
@@ -33,13 +33,13 @@ async function measureLoad(
 ): Promise<void> {
   const peak = await load(bench, server, closedLoop(1, 128));
   const idle = [await watchCpus(bench)];
-  await server.collections();
+  await server.pausesMs();
   const point = { requestSize: 1, connections, load: { ratePerS: part * peak.requestsPerS } };
   const stolenBeforeMs = stolenMs(bench.serverCpu);
   const open = await load(bench, server, point, { durationS, warmupS: OPEN_WARMUP_S });
   const { latency, errors } = open;
   const stolen = stolenMs(bench.serverCpu) - stolenBeforeMs;
-  const { pausesMs } = await server.collections();
+  const pausesMs = await server.pausesMs();
   idle.push(await watchCpus(bench));
   const prefix = part === USUAL_LOAD ? "" : `${Math.round(part * 100)}_`;
   const record = (name: string, unit: string, samples: readonly number[]): void =>

@@ -21,6 +21,8 @@ export interface Served {
   readonly pid: number;
   /** CPU time of all threads that it has now, nanoseconds. */
   cpuNs(): number;
+  /** How long each collection stopped the main thread since the last call, milliseconds; only if it `observes: "pauses"`. */
+  pausesMs(): Promise<readonly number[]>;
   /** What the garbage collector did since the last call; only if it `observes: "collections"`. */
   collections(): Promise<Collections>;
   /** Memory after a full collection; only if it `observes: "heaps"`. */
@@ -32,12 +34,12 @@ export interface ServeOptions {
   readonly bundle: string;
   readonly cpus: string;
   readonly args: readonly string[];
-  readonly observes?: "collections" | "heaps";
+  readonly observes?: "pauses" | "collections" | "heaps";
   /** Of Node. */
   readonly nodeFlags?: readonly string[];
 }
 
-const OBSERVERS = { collections: "gc-child.ts", heaps: "heap-child.ts" } as const;
+const OBSERVERS = { pauses: "pause-child.ts", collections: "gc-child.ts", heaps: "heap-child.ts" } as const;
 
 export async function serve({ bundle, cpus, args, observes, nodeFlags = [] }: ServeOptions): Promise<Served> {
   const cli = path.join(ROOT, "packages/server/src/cli.ts");
@@ -81,6 +83,7 @@ export async function serve({ bundle, cpus, args, observes, nodeFlags = [] }: Se
     adminPort: adminPort === undefined ? undefined : Number(adminPort),
     pid,
     cpuNs: () => threadNs(pid),
+    pausesMs: async () => (await asked("PAUSES")) as readonly number[],
     collections: async () => (await asked("GC")) as Collections,
     heaps: async () => (await asked("HEAPS")) as HeapSample,
     stop: () => stop(child),
