@@ -21,9 +21,9 @@ router.service(Echo, {
     request: StringValue,
     context: { signal: AbortSignal; responseTrailer: Headers; responseHeader: Headers },
   ) {
-    if (request.value === "hang") {
+    if (request.value === "hang" || request.value === "wait") {
       await new Promise((resolve) => context.signal.addEventListener("abort", resolve));
-      cancelled.resolve();
+      if (request.value === "hang") cancelled.resolve();
     }
     if (request.value === "fail") throw new ConnectError("as asked", Code.FailedPrecondition);
     context.responseHeader.set("x-head", "1");
@@ -182,6 +182,23 @@ describe("a request that has not come whole by its deadline is answered DEADLINE
     ["application/connect+json", "Client", connect, 200, '"code":"deadline_exceeded"'],
   ];
 
+  /**
+   * Fails once a whole call with a later deadline is answered: the timers of a process go off in the order of their times, however
+   * slow it is.
+   */
+  async function afterLaterDeadline(session: http2.ClientHttp2Session): Promise<never> {
+    const stream = session.request({
+      ":method": "POST",
+      ":path": "/test.Echo/Unary",
+      "content-type": "application/proto",
+      "connect-timeout-ms": "1000",
+    });
+    stream.end(Buffer.from([0x0a, 4, ...Buffer.from("wait")]));
+    stream.resume();
+    await once(stream, "close");
+    throw new Error("a call with a later deadline was answered before this one");
+  }
+
   /** Status, and what follows, of a call that sends pieces of its request for as long as the server takes them. */
   async function answerTo(headers: http2.OutgoingHttpHeaders, piece: Buffer, goesOn: boolean) {
     const session = http2.connect(await start());
@@ -197,8 +214,12 @@ describe("a request that has not come whole by its deadline is answered DEADLINE
     stream.on("response", (head) => (status = head[":status"]));
     stream.on("data", (data: Buffer) => (answer += data.toString("latin1")));
     stream.on("trailers", (trailers) => (answer += JSON.stringify(trailers)));
-    await once(stream, "close");
-    session.destroy();
+    try {
+      await Promise.race([once(stream, "close"), afterLaterDeadline(session)]);
+    } finally {
+      // The call that has the later deadline ends with it, too.
+      session.destroy();
+    }
     return { status, answer };
   }
 
