@@ -63,9 +63,11 @@ export class BenchRun {
       try {
         await this.#do(step);
       } catch (error) {
+        // A run that has come to nothing is not reported, nor is there anything to go on from.
+        const dropped = step.kind === "model" && record.drop();
+        if (signal.aborted && dropped) throw BenchError.from(signal.reason, "interrupted");
         if (signal.aborted) return;
         if (error instanceof BenchError && error.code === "results_failed") throw error;
-        if (step.kind === "model") record.drop();
         if (!("arm" in step)) throw BenchError.from(error, "prepare_failed");
         await giveUpArm(this.#context, step.arm, describeStep(step), error);
         continue;

@@ -69,7 +69,8 @@ export async function runCommand(context: CommandContext): Promise<number> {
     progress.end();
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
     stderr(`dlrm-bench: ${messageOf(error)}\n`);
-    return error instanceof BenchError && error.code === "usage" ? 2 : 1;
+    if (!(error instanceof BenchError)) return 1;
+    return error.code === "usage" ? 2 : error.code === "interrupted" ? 130 : 1;
   }
 }
 

@@ -29,10 +29,10 @@ export class ResultsDir {
     return { results: new ResultsDir(dir), movedTo };
   }
 
-  /** Gives earlier results their place again, instead of this run's. @param movedTo where `open` has put them. */
-  giveWayTo(movedTo: string): void {
+  /** Gives earlier results, if there are any, their place again, instead of this run's. @param movedTo where `open` has put them. */
+  giveWayTo(movedTo: string | undefined): void {
     rmSync(this.dir, { recursive: true, force: true });
-    renameSync(movedTo, this.dir);
+    if (movedTo !== undefined) renameSync(movedTo, this.dir);
   }
 
   /** Absolute path of a file of the run, whose folder exists then. */

@@ -105,6 +105,31 @@ describe("runBench", { timeout: 300_000 }, () => {
     expect(trial.shown).toContain(`earlier results moved back to ${trial.results()}\n`);
   });
 
+  it("gives earlier results their place again when it is told to stop before there is a model", async () => {
+    await trial.run([fakeArm("engine")]);
+    const earlier = readFileSync(trial.results("run.json"), "utf8");
+    const prepareBundle = async (): Promise<never> => {
+      trial.stop.abort(new Error("stopped by SIGINT"));
+      throw new Error("export was killed");
+    };
+    await expect(trial.run([fakeArm("engine")], { dependencies: { prepareBundle } })).rejects.toThrow(
+      "stopped by SIGINT",
+    );
+    expect(readdirSync(trial.workDir)).toEqual(["results"]);
+    expect(readFileSync(trial.results("run.json"), "utf8")).toBe(earlier);
+  });
+
+  it("leaves no results when it is told to stop before there is a model, and there were none", async () => {
+    const prepareBundle = async (): Promise<never> => {
+      trial.stop.abort(new Error("stopped by SIGINT"));
+      throw new Error("export was killed");
+    };
+    await expect(trial.run([fakeArm("engine")], { dependencies: { prepareBundle } })).rejects.toMatchObject({
+      code: "interrupted",
+    });
+    expect(readdirSync(trial.workDir)).toEqual([]);
+  });
+
   it("stops when told to, leaves no server behind, and reports what it has", async () => {
     let points = 0;
     const measure: Measure = async (request) => {

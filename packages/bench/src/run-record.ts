@@ -68,11 +68,16 @@ export class RunRecord {
     this.writeJournal();
   }
 
-  /** Ends the record of a run that comes to nothing: results of an earlier one get their place again. */
-  drop(): void {
-    if (this.#movedTo === undefined) return;
+  /**
+   * Ends the record of a run that comes to nothing: results of an earlier one get their place again.
+   *
+   * @returns false for a run that was continued, whose record stays.
+   */
+  drop(): boolean {
+    if (this.#settings.resume) return false;
     this.results.giveWayTo(this.#movedTo);
-    this.#with.progress.note(`earlier results moved back to ${this.results.dir}`);
+    if (this.#movedTo !== undefined) this.#with.progress.note(`earlier results moved back to ${this.results.dir}`);
+    return true;
   }
 
   /** Of the run as a whole: the report has it, and it is shown. */
