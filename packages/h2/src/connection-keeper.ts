@@ -3,6 +3,7 @@ import type { Http2Connection } from "./connection.ts";
 import { Http2Error } from "./http2-error.ts";
 import { ErrorCode } from "./protocol.ts";
 import { unknownOptions } from "./unknown-options.ts";
+import { withoutUndefined } from "./without-undefined.ts";
 
 export interface KeepaliveOptions {
   /** A peer that has been silent for this long is asked for a sign of life (PING), milliseconds. Defaults to 60,000. */
@@ -52,7 +53,7 @@ export class ConnectionKeeper {
   constructor(options: Partial<KeepaliveOptions> = {}) {
     const unknown = unknownOptions(options, Object.keys(defaultKeepalive));
     if (unknown.length > 0) throw new TypeError(`keepalive: ${unknown.join("; ")}`);
-    this.options = { ...defaultKeepalive, ...options };
+    this.options = { ...defaultKeepalive, ...withoutUndefined(options) };
   }
 
   get size(): number {

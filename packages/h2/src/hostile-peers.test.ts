@@ -1,3 +1,4 @@
+import net from "node:net";
 import { expect, test } from "vitest";
 import {
   data,
@@ -280,6 +281,19 @@ test("a client that does not answer the last PING of a server that drains opens 
   // What it had opened is still served.
   peer.send(...[1, 3, 5].map((streamId) => reset(streamId, ErrorCode.CANCEL)));
   expect(peer.connection.isClosed).toBe(true);
+});
+
+test("a keepalive or limit that is undefined has its default", () => {
+  const keepalive: object = { setupTimeoutMs: undefined };
+  const keeper = new ConnectionKeeper(keepalive);
+  const limits: object = { maxFrameBytes: undefined };
+  const socket = new net.Socket();
+  const connection = new Http2ServerConnection(socket, { onRequest: () => ({ body: "pieces" }) }, { limits });
+  keeper.add(connection, socket, 0);
+  keeper.tick(9999);
+  expect(connection.isClosed).toBe(false);
+  keeper.tick(10_000);
+  expect(connection.isClosed).toBe(true);
 });
 
 // ---- header blocks ---------------------------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
 import { unknownOptions } from "./unknown-options.ts";
+import { withoutUndefined } from "./without-undefined.ts";
 
 /** What one peer may cost. Each limit names what happens beyond it. */
 export interface ConnectionLimits {
@@ -75,7 +76,7 @@ const ranges: Record<keyof ConnectionLimits, readonly [least: number, most: numb
 
 /** The limits with defaults filled in; throws a RangeError that names every limit that is unknown or out of its range. */
 export function fillLimits(given: Partial<ConnectionLimits> = {}): ConnectionLimits {
-  const limits = { ...defaultLimits, ...given };
+  const limits = { ...defaultLimits, ...withoutUndefined(given) };
   const wrong = (Object.keys(ranges) as (keyof ConnectionLimits)[]).filter((name) => {
     const [least, most] = ranges[name];
     return !Number.isInteger(limits[name]) || limits[name] < least || limits[name] > most;

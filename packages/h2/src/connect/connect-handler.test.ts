@@ -168,6 +168,20 @@ test("an unknown path is answered 404", async () => {
   await expect(client.unary({ value: "x" })).rejects.toMatchObject({ code: Code.Unimplemented });
 });
 
+test("an option that is undefined has its default", async () => {
+  const limits: object = { readMaxBytes: undefined };
+  const onRequest = createConnectHandler({
+    routes: (each) => each.service(Echo, { unary: (request: StringValue) => request } as never),
+    ...limits,
+  });
+  const server = createServer({ onRequest });
+  servers.push(server);
+  const transport = createGrpcTransport({ baseUrl: `http://127.0.0.1:${await server.listen()}` });
+  const client = createClient(Echo, transport) as unknown as EchoClient;
+  const call = client.unary({ value: "x".repeat(4 * 1024 * 1024) });
+  await expect(call).rejects.toMatchObject({ code: Code.ResourceExhausted });
+});
+
 describe("a request that has not come whole by its deadline is answered DEADLINE_EXCEEDED:", () => {
   const grpc = { "grpc-timeout": "20m" };
   const connect = { "connect-timeout-ms": "20" };

@@ -12,6 +12,7 @@ import type { Http2Stream, StreamHandler } from "../stream.ts";
 import { TimerWheel, type WheelTimer } from "../timer-wheel.ts";
 import { BodyReader } from "./body-reader.ts";
 import { limitTimeout, receivedTimeoutMs } from "./call-deadline.ts";
+import { withoutUndefined } from "../without-undefined.ts";
 import { defaultCompressions } from "./compression.ts";
 import { codeFromReset } from "./reset-code.ts";
 
@@ -56,7 +57,7 @@ function handlersOf(options: ConnectHandlerOptions): UniversalHandler[] {
   const router = createConnectRouter({
     acceptCompression: [...defaultCompressions],
     readMaxBytes: DEFAULT_READ_MAX_BYTES,
-    ...routerOptions,
+    ...withoutUndefined(routerOptions),
   });
   routes?.(router);
   return [...router.handlers, ...handlers];

@@ -7,6 +7,7 @@ import {
 import { createTransport as createConnectProtocol } from "@connectrpc/connect/protocol-connect";
 import { createTransport as createGrpcProtocol } from "@connectrpc/connect/protocol-grpc";
 import { createTransport as createGrpcWebProtocol } from "@connectrpc/connect/protocol-grpc-web";
+import { withoutUndefined } from "../without-undefined.ts";
 import { ClientChannel, type ClientChannelOptions } from "./client-channel.ts";
 import { defaultCompressions } from "./compression.ts";
 import { createHttpClient, createUnaryHttpClient } from "./http-client.ts";
@@ -52,7 +53,7 @@ export function createTransport(options: Http2TransportOptions): Http2Transport 
       interceptors: [],
       acceptCompression: [...defaultCompressions],
       sendCompression: null,
-      ...common,
+      ...withoutUndefined(common),
       ...validateReadWriteMaxBytes(common.readMaxBytes, common.writeMaxBytes, common.compressMinBytes),
       baseUrl,
       httpClient,
