@@ -19,7 +19,12 @@ if (key === undefined) {
   // With prior knowledge: a preface that is wrong is HTTP/2's to refuse, and not handed to HTTP/1.1.
   const listener = net.createServer({ noDelay: true }, (socket) => server.accept(socket)).listen(0, "127.0.0.1");
   await once(listener, "listening");
-  console.log((listener.address() as AddressInfo).port);
+  tell((listener.address() as AddressInfo).port);
 } else {
-  console.log(await server.listen());
+  tell(await server.listen());
+}
+
+/** A number would be coloured under FORCE_COLOR. */
+function tell(port: number): void {
+  console.log(String(port));
 }

@@ -15,4 +15,4 @@ const implementation = {
 const adapter = connectNodeAdapter({ routes: (router) => router.service(service, implementation as never) });
 const server = http2.createServer({ settings: { initialWindowSize: 1 << 20 } }, adapter);
 server.on("session", (session) => session.setLocalWindowSize(16 << 20));
-server.listen(0, "127.0.0.1", () => console.log((server.address() as AddressInfo).port));
+server.listen(0, "127.0.0.1", () => console.log(String((server.address() as AddressInfo).port)));

@@ -23,4 +23,4 @@ server.on("stream", (stream) => {
     stream.end(answer);
   });
 });
-server.listen(0, "127.0.0.1", () => console.log((server.address() as AddressInfo).port));
+server.listen(0, "127.0.0.1", () => console.log(String((server.address() as AddressInfo).port)));
