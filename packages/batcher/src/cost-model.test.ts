@@ -115,6 +115,26 @@ describe("the cost model", () => {
       false,
     ],
     [
+      "the clock is too coarse for the shorter runs",
+      [
+        [1, 0],
+        [8, 0],
+        [64, 1],
+        [128, 2],
+      ],
+      64,
+      true,
+    ],
+    [
+      "it is so for all",
+      [
+        [1, 0],
+        [8, 0],
+      ],
+      Infinity,
+      false,
+    ],
+    [
       "each size costs more than the one before",
       [
         [1, 1],

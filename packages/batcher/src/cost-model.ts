@@ -75,11 +75,17 @@ export class CostModel {
   #findCheapest(): void {
     let least = Infinity;
     for (const { size, runMs } of this.#bins.values()) {
-      least = Math.min(least, runMs / size);
+      // A clock that is too coarse for short runs says that they take no time: that is not known to be cheap.
+      if (runMs > 0) {
+        least = Math.min(least, runMs / size);
+      }
     }
     let cheapest = Infinity;
     let largestDear = 0;
     for (const { count, size, runMs } of this.#bins.values()) {
+      if (runMs <= 0) {
+        continue;
+      }
       if (runMs / size <= least * AS_CHEAP) {
         cheapest = Math.min(cheapest, size);
         // A pause can make a size look dear, and nothing makes one look cheap.
