@@ -15,7 +15,8 @@ const { setImmediate } = globalThis as { setImmediate?: (callback: () => void) =
  * paid lately, and sleeps then.
  *
  * Invariant: a slot is watched from `watch` until `onPublished` for it, `stop` or `end`; meanwhile it is
- * in one of `#new` (this tick's), `#looksAt`, the list of a look, or has a waiter on `PUBLISHED`.
+ * in one of `#new` (this tick's), `#looksAt`, the list of a look, or has a waiter on `PUBLISHED`. Where it was told of early, by
+ * `tellPublished`, it may still be in a list or have its waiter, and be watched for its next batch, too.
  */
 export class ResultWatch {
   readonly #control: Int32Array<SharedArrayBuffer>;
@@ -26,6 +27,8 @@ export class ResultWatch {
   readonly #watched: boolean[];
   /** `PUBLISHED` of each slot when its watch began. */
   readonly #before: number[];
+  /** Which have a waiter on `PUBLISHED`. */
+  readonly #sleepsOn: boolean[];
   #new: number[] = [];
   #looksAt: number[] = [];
   #lookScheduled = false;
@@ -53,6 +56,7 @@ export class ResultWatch {
     this.#quickSpin = new AdaptiveSpin(Math.min(spinMicros, QUICK_MICROS));
     this.#watched = Array.from({ length: shape.slots }, () => false);
     this.#before = Array.from({ length: shape.slots }, () => 0);
+    this.#sleepsOn = Array.from({ length: shape.slots }, () => false);
   }
 
   /** Whether it waits for the results of a slot's present batch. */
@@ -102,13 +106,18 @@ export class ResultWatch {
     }
   }
 
-  /** The ring has ended: tells of what was published before, and of nothing more. */
-  end(): void {
-    for (let slot = 0; slot < this.#watched.length; slot += 1) {
+  /** Tells at once of what is published by now. */
+  tellPublished(): void {
+    for (let slot = 0; slot < this.#watched.length && !this.#stopped; slot += 1) {
       if (this.watches(slot) && this.#isPublished(slot)) {
         this.#published(slot);
       }
     }
+  }
+
+  /** The ring has ended: tells of what was published before, and of nothing more. */
+  end(): void {
+    this.tellPublished();
     this.stop();
   }
 
@@ -161,7 +170,9 @@ export class ResultWatch {
     spin.look(() => {
       for (let i = slots.length - 1; i >= 0; i -= 1) {
         const slot = slots[i] as number;
-        if (this.#isPublished(slot)) {
+        if (!this.watches(slot)) {
+          slots.splice(i, 1);
+        } else if (this.#isPublished(slot)) {
           slots.splice(i, 1);
           this.#published(slot);
         }
@@ -187,32 +198,35 @@ export class ResultWatch {
   }
 
   #sleepOnOne(slot: number): void {
+    // Told of early; or its waiter for a batch that was is still there, and will look for this one.
+    if (this.#stopped || !this.watches(slot) || this.#sleepsOn[slot]) {
+      return;
+    }
+    this.#sleepsOn[slot] = true;
+    this.#keepAlive.hold();
     const at = slotAt(this.#shape, slot) + PUBLISHED;
-    const before = this.#before[slot] as number;
     const check = (): void => {
       // When the ring ends there are two of these; the other may have told of the batch.
-      if (this.#stopped || !this.watches(slot)) {
+      if (this.#stopped || !this.#sleepsOn[slot]) {
+        return;
+      }
+      this.#sleepsOn[slot] = false;
+      this.#keepAlive.letGo();
+      if (!this.watches(slot)) {
         return;
       }
       if (this.#isPublished(slot)) {
-        this.#keepAlive.letGo();
         this.#published(slot);
       } else if (!this.#checkEnded()) {
-        wait();
+        this.#sleepOnOne(slot);
       }
     };
-    const wait = (): void => {
-      const { async, value } = Atomics.waitAsync(this.#control, at, before);
-      if (async) {
-        void value.then(check);
-      }
-      if (!async || Atomics.load(this.#control, LIFECYCLE) >= CLOSED) {
-        queueMicrotask(check);
-      }
-    };
-    if (!this.#stopped) {
-      this.#keepAlive.hold();
-      wait();
+    const { async, value } = Atomics.waitAsync(this.#control, at, this.#before[slot] as number);
+    if (async) {
+      void value.then(check);
+    }
+    if (!async || Atomics.load(this.#control, LIFECYCLE) >= CLOSED) {
+      queueMicrotask(check);
     }
   }
 }

@@ -212,6 +212,14 @@ export class RingPort<Schema extends RingSchema> {
   }
 
   /**
+   * Calls `onPublished` for the batches that are over by now, without a turn of your loop: for threads with long turns that read
+   * more items meanwhile. Their slots are free then. Costs the read of a word for each batch that is waited for.
+   */
+  settlePublished(): void {
+    this.#results.tellPublished();
+  }
+
+  /**
    * Estimate of when there is room again while rows of so many wait for it, milliseconds, at least 1: what a batch of them is
    * expected to take, by the cost that the consumer has learnt.
    */

@@ -117,6 +117,8 @@ export class RingProducer<Schema extends RingSchema> {
   ): Promise<Result> {
     return new Promise((resolve, reject) => {
       this.#counts.submittedItems += 1;
+      // A turn of the loop may be long: results would wait for its end, and items for room.
+      this.#port.settlePublished();
       const refused = this.#refusal(size, options);
       if (refused !== undefined) {
         this.#counts.refusedItems += 1;
@@ -146,6 +148,9 @@ export class RingProducer<Schema extends RingSchema> {
         reject,
         unlisten: undefined,
       };
+      if (this.#waiting.length > 0) {
+        this.#placeWaiting();
+      }
       // Never past those that wait: first come, first served.
       if (this.#waiting.length > 0 || !this.#place(item)) {
         const overloaded = this.#wait(item);

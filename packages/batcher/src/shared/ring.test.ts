@@ -11,6 +11,7 @@ import {
   RingConsumer,
   RingPort,
   RingProducer,
+  slotViews,
 } from "./index.ts";
 import { shapeOf } from "./ring-memory.ts";
 import {
@@ -49,6 +50,32 @@ describe("a ring", () => {
     expect(consumer.stats().batchedItems).toBe(100);
     expect(consumer.stats().batchedSize).toBe(results.flat().length);
     expect(producers.map((producer) => producer.stats().completedItems)).toEqual([50, 50]);
+  });
+
+  test("answers what is over, and has its room again, when the next item comes: without a turn of the event loop", async () => {
+    const ring = createSharedRing({ schema, maxBatchSize: 1, slots: 2 });
+    const producer = new RingProducer(ring, { spinMicros: 0 });
+    const first = [submit(producer, [[1, 2, 3]]), submit(producer, [[4, 5, 6]])];
+    const waits = submit(producer, [[7, 8, 9]]);
+    expect(producer.stats()).toMatchObject({ itemsInRing: 2, waitingItems: 1 });
+    const words = new Int32Array(ring.control);
+    const shape = shapeOf(ring);
+    const slots = slotViews(ring);
+    /** What a consumer in another thread does meanwhile; all sums of the batch are its sequence. */
+    const runInAnotherThread = (sequence: number): void => {
+      close(words, shape, sequence);
+      slots[sequence % 2]?.outputs.sum.fill(sequence);
+      publish(words, shape, sequence, takeParticipants(words, shape, sequence % 2), STATUS_OK);
+    };
+    runInAnotherThread(0);
+    runInAnotherThread(1);
+    const last = submit(producer, [[10, 11, 12]]);
+    expect(producer.stats()).toMatchObject({ completedItems: 2, itemsInRing: 2, waitingItems: 0 });
+    expect(await Promise.all(first)).toEqual([[0], [1]]);
+    runInAnotherThread(2);
+    runInAnotherThread(3);
+    expect(await Promise.all([waits, last])).toEqual([[2], [3]]);
+    producer.leave();
   });
 
   test("packs what fits into one batch, and pads it", async () => {
