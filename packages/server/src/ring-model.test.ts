@@ -128,6 +128,29 @@ test("all is placed, and that is told, when there is room again and the last tha
   await served;
 });
 
+test("what is scored is told, and its room is free, when the next request comes: without a turn of the event loop", async () => {
+  const { model, ring } = rig();
+  const told: string[] = [];
+  const score = (name: string): void =>
+    model.score(
+      request,
+      sinkOf((outcome) => told.push(`${name} ${outcome}`)),
+    );
+  for (let example = 0; example < ring.slots * ring.maxBatchSize; example++) score(`of batch ${example >> 1}`);
+  score("waits");
+  expect(model.isPlaced).toBe(false);
+  const firstEnds = Promise.withResolvers<void>();
+  const served = new RingConsumer(ring, { hooks: { onBatchEnd: () => firstEnds.resolve() } }).serve(() => {});
+  // The batch is published then, and nobody who sleeps on it has been woken.
+  await firstEnds.promise;
+  expect(told).toEqual([]);
+  score("next");
+  expect(told).toEqual(["of batch 0 scored", "of batch 0 scored"]);
+  expect(model.isPlaced).toBe(true);
+  closeRing(ring);
+  await served;
+});
+
 test("that nothing waits any more is told when the ring ends, too", async () => {
   let toldPlaced = 0;
   const { model, ring } = rig(() => toldPlaced++);

@@ -116,6 +116,8 @@ export class RingModel implements ScoringModel {
   score(request: ScoringRequest, sink: ScoreSink): void {
     const { batch } = request;
     const { deadlineMs = Infinity } = sink;
+    // A turn of the loop that reads requests takes milliseconds: scores would wait for its end, and rows for room in the ring.
+    this.#port.settlePublished();
     // The port would take it all the same, and tell nothing of it ever.
     if (this.#endedBy !== undefined) {
       sink.failed(this.#endedBy);
@@ -183,6 +185,7 @@ export class RingModel implements ScoringModel {
     const { sink } = item;
     const { deadlineMs } = sink;
     // Never past those that wait: first come, first served.
+    if (this.#waiting.length > 0) this.#placeWaiting();
     if (this.#waiting.length > 0 || !this.#place(item, request, deadlineMs)) {
       this.#checkIds(request);
       item.request = copyRequest(request);
