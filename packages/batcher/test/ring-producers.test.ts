@@ -1,5 +1,7 @@
 import { once } from "node:events";
+import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
+import { rolldown } from "rolldown";
 import { describe, expect, test } from "vitest";
 import { numberOf, takeNumber } from "../src/shared/producer-numbers.ts";
 import type { SharedRing } from "../src/shared/index.ts";
@@ -16,6 +18,21 @@ import { mapControl, shapeOf } from "../src/shared/ring-memory.ts";
 import { commit, DEAD, JOINED, reserve, slotOfPlace } from "../src/shared/ring-protocol.ts";
 import type { Schema } from "./ring-sums.ts";
 import { run, schema, submit } from "./ring-sums.ts";
+
+/**
+ * A module and what it imports as JavaScript in one: V8 may abort the process when a thread is terminated in which Node strips types
+ * (https://github.com/nodejs/node/issues/64500).
+ */
+async function bundled(module: URL): Promise<URL> {
+  const bundle = await rolldown({
+    input: fileURLToPath(module),
+    platform: "node",
+    resolve: { conditionNames: ["@dlrm/source", "import"] },
+  });
+  const { output } = await bundle.generate({ format: "esm" });
+  await bundle.close();
+  return new URL(`data:text/javascript,${encodeURIComponent(output[0].code)}`);
+}
 
 describe("producers' numbers", () => {
   /** Until the ring has none but this producer. */
@@ -78,11 +95,9 @@ describe("producers' numbers", () => {
     const ring = createSharedRing({ schema, maxBatchSize: 4, slots: 2, maxProducers: 2 });
     const stays = new RingProducer(ring);
     const served = new RingConsumer(ring).serve(run);
+    const crashWorker = await bundled(new URL("./ring-crash-worker.ts", import.meta.url));
     for (let crash = 0; crash < 12; crash += 1) {
-      const worker = new Worker(new URL("./ring-crash-worker.ts", import.meta.url), {
-        workerData: ring,
-        execArgv: process.execArgv,
-      });
+      const worker = new Worker(crashWorker, { workerData: ring });
       const [id] = (await once(worker, "message")) as [number];
       expect(id).toBe(32 * crash + 1);
       for (let i = 0; i < 20; i += 1) {
