@@ -238,7 +238,7 @@ export function resolveOptions(options: ServerOptions): ResolvedOptions {
   };
   const problems = Object.keys(options)
     .filter((name) => !Object.hasOwn(OPTION_NAMES, name))
-    .map((name) => `there is no option ${name}`);
+    .map((name) => `there is no option ${name}, expected only ${Object.keys(OPTION_NAMES).join(", ")}`);
   if (typeof resolved.bundle !== "string" || resolved.bundle === "") {
     problems.push(`bundle must be a directory, got ${JSON.stringify(resolved.bundle)}`);
   }
