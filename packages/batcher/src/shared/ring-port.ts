@@ -272,9 +272,13 @@ export class RingPort<Schema extends RingSchema> {
             status === STATUS_TIMED_OUT ? "run_timeout" : "run_failed",
             readMessage(this.#memoryOf(slot).message),
           );
-    this.#handlers.onPublished(slot, error);
-    if (!this.#left) {
-      release(this.#control, this.#shape, this.#number, slot);
+    try {
+      this.#handlers.onPublished(slot, error);
+    } finally {
+      // If it throws, too: the others need the slot.
+      if (!this.#left) {
+        release(this.#control, this.#shape, this.#number, slot);
+      }
     }
   };
 

@@ -66,6 +66,7 @@ export class RingProducer<Schema extends RingSchema> {
   /** For each slot this thread's items in its present batch. */
   readonly #inRing: RingItem<Schema>[][];
   #waiting: RingItem<Schema>[] = [];
+  #isPlacing = false;
   readonly #deadlines = {
     waiting: new DeadlineHeap<RingItem<Schema>>("waiting"),
     inRing: new DeadlineHeap<RingItem<Schema>>("inRing"),
@@ -260,14 +261,24 @@ export class RingProducer<Schema extends RingSchema> {
   }
 
   #placeWaiting(): void {
-    let placed = 0;
-    for (const item of this.#waiting) {
-      if (item.state === "waiting" && !this.#place(item)) {
-        break;
-      }
-      placed += 1;
+    // A `write` may submit: what that brings is put behind those that wait.
+    if (this.#isPlacing) {
+      return;
     }
-    this.#waiting.splice(0, placed);
+    this.#isPlacing = true;
+    try {
+      for (let first = this.#waiting[0]; first !== undefined; first = this.#waiting[0]) {
+        if (first.state === "waiting" && !this.#place(first)) {
+          break;
+        }
+        // Unless a `write` that submitted has had those taken out that wait no more.
+        if (this.#waiting[0] === first) {
+          this.#waiting.shift();
+        }
+      }
+    } finally {
+      this.#isPlacing = false;
+    }
     if (this.#waiting.length > 0) {
       this.#port.awaitRoom();
     }

@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { OffPolicy } from "../flush-policy.ts";
 import {
   BatcherError,
@@ -76,6 +76,58 @@ describe("a ring", () => {
     runInAnotherThread(3);
     expect(await Promise.all([waits, last])).toEqual([[2], [3]]);
     producer.leave();
+  });
+
+  test("answers all, in their order, where an item that waited for room submits another while it is written", async () => {
+    const ring = createSharedRing({ schema, maxBatchSize: 1, slots: 2 });
+    const producer = new RingProducer(ring, { spinMicros: 0, maxWaitingItems: 4 });
+    const told: string[] = [];
+    const all = Promise.withResolvers<void>();
+    const put = (name: string, nested?: string): void => {
+      const write = (): void => {
+        if (nested !== undefined) {
+          put(nested);
+        }
+      };
+      void code(producer.submit(1, write, () => name)).then((outcome) => {
+        told.push(`${name} ${outcome}`);
+        if (told.length === 8) all.resolve();
+      });
+    };
+    put("1");
+    put("2");
+    // As many as may wait: those that are written are taken out of the list to make room for what they submit.
+    put("3", "7");
+    put("4", "8");
+    put("5");
+    put("6");
+    const served = new RingConsumer(ring, { policy: "window", batchTimeoutMicros: 0 }).serve(run);
+    await all.promise;
+    expect(told).toEqual(["1", "2", "3", "4", "5", "6", "7", "8"].map((name) => `${name} ok`));
+    expect(producer.stats()).toMatchObject({ submittedItems: 8, completedItems: 8, waitingItems: 0, itemsInRing: 0 });
+    drainRing(ring);
+    await served;
+  });
+
+  test("uses a slot again whose results a port failed to read", async () => {
+    const ring = createSharedRing({ schema, maxBatchSize: 1, slots: 2 });
+    const words = new Int32Array(ring.control);
+    const shape = shapeOf(ring);
+    const onPublished = vi.fn<(slot: number) => void>().mockImplementationOnce(() => {
+      throw new Error("could not read");
+    });
+    const port = new RingPort(ring, { onPublished }, { spinMicros: 0 });
+    for (const sequence of [0, 1, 2, 3, 4]) {
+      const place = port.reserve(1);
+      expect(port.slotOf(place)).toBe(sequence % 2);
+      port.commit(place, 1);
+      close(words, shape, sequence);
+      publish(words, shape, sequence, takeParticipants(words, shape, sequence % 2), STATUS_OK);
+      if (sequence === 0) expect(() => port.settlePublished()).toThrow("could not read");
+      else port.settlePublished();
+    }
+    expect(onPublished.mock.calls.map(([slot]) => slot)).toEqual([0, 1, 0, 1, 0]);
+    port.leave();
   });
 
   test("packs what fits into one batch, and pads it", async () => {
