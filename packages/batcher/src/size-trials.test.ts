@@ -61,11 +61,11 @@ describe("trials of other sizes", () => {
     ]);
   });
 
-  test("one in eight while little is known and cost is steep", () => {
-    expect(trialsOf({ usual: 16, waiting: 100, steep: true }, 128)).toEqual([
+  test("one in eight while little is known and cost is steep; then twice the size, twice as dear, one in 8 * 128", () => {
+    expect(trialsOf({ usual: 16, waiting: 100, steep: true }, 2048)).toEqual([
       ...[8, 16, 24].map((batch) => ({ batch, size: 8 })),
       ...[32, 40, 48].map((batch) => ({ batch, size: 32 })),
-      { batch: 128, size: 32 },
+      ...[1024, 2048].map((batch) => ({ batch, size: 32 })),
     ]);
   });
 

@@ -7,6 +7,11 @@ const BATCHES_A_TRIAL = 128;
 const BATCHES_A_HOPEFUL_TRIAL = 8;
 /** so many of each size. Items may be too large to fill it. */
 const HOPEFUL_TRIALS = 3;
+/**
+ * Twice the size is tried so many times more rarely for each time that its items cost the usual one's beyond once: what that takes is then a
+ * five-hundredth of all, however dear it is, and what waits behind it still not among the slowest hundredth.
+ */
+const RARER_WHERE_DEAR = 8;
 
 /**
  * Once in a while a batch of about half or twice the usual size, to learn what that costs: under a steady load all batches have the
@@ -42,7 +47,19 @@ export class SizeTrials {
       return half;
     }
     const double = Math.min(this.#maxBatchSize, Math.max(usual, this.#sizes.atLeast(power * 2)));
-    return waiting >= double && (isTurn || this.#mayTry(double)) ? double : usual;
+    return waiting >= double && ((isTurn && this.#isWorthATurn(double, usual)) || this.#mayTry(double))
+      ? double
+      : usual;
+  }
+
+  /** Whether to look again, at this turn, what `double` costs. */
+  #isWorthATurn(double: number, usual: number): boolean {
+    if (!this.#cost.isSettled(double)) {
+      return true;
+    }
+    const dearness = this.#cost.runMs(double) / double / (this.#cost.runMs(usual) / usual);
+    const turn = this.#batches / BATCHES_A_TRIAL;
+    return !(dearness > 1) || turn % Math.ceil(RARER_WHERE_DEAR * (dearness - 1)) === 0;
   }
 
   /** Whether little is known of this size; counts as a trial. */

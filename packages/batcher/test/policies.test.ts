@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { DEVICES, playGrid } from "../bench/grid.ts";
+import { simulate } from "../bench/simulator.ts";
 
 /** A part of what `nx run batcher:bench` plays in full; on a fake clock, so that it always comes out the same. */
 test.each(DEVICES)(
@@ -38,3 +39,27 @@ test("adaptive finds the size beyond which a batch costs more for each item agai
   // Each request alone, 16 items, costs half as much again for each of its items.
   expect(points[1]!.throughputRatio).toBeGreaterThan(1.4);
 });
+
+test.each([2, 10, 30])(
+  "adaptive tries larger batches so rarely that it does not matter if they are %i times as dear",
+  async (times) => {
+    // Of 1, 2, 4 … 4096 items; requests have 1,024.
+    const microsBySize = Array.from({ length: 13 }, (_, power) => (50 + 4.3 * 2 ** power) * (power > 10 ? times : 1));
+    const device = { name: "", fixedMicros: 50, perItemMicros: 4.3, microsBySize };
+    const [off, adaptive] = await Promise.all(
+      (["off", "adaptive"] as const).map((policy) =>
+        simulate({
+          device,
+          load: { kind: "closed", callers: 3 },
+          requestSize: 1024,
+          policy,
+          seed: 1,
+          requests: 8000,
+          warmupRequests: 4000,
+        }),
+      ),
+    );
+    expect(adaptive!.itemsPerS / off!.itemsPerS).toBeGreaterThan(0.99);
+    expect(adaptive!.p99Ms / off!.p99Ms).toBeLessThan(1.05);
+  },
+);
