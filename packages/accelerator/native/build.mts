@@ -77,7 +77,7 @@ function main(): void {
   console.error(`PJRT binding: building with ${compiler} (some ten seconds)`);
   mkdirSync(target, { recursive: true });
   const library = ["plugin.cc", "client.cc", "executable.cc"];
-  const functions = ["binding.cc", "binding-client.cc", "binding-program.cc", "binding-call.cc"];
+  const functions = ["binding.cc", "binding-client.cc", "binding-program.cc", "binding-call.cc", "thread-slice.cc"];
   const undefinedSymbols = process.platform === "darwin" ? ["-undefined", "dynamic_lookup"] : [];
   compile(
     compiler,

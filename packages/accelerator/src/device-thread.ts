@@ -8,6 +8,7 @@ import { PjrtBackend } from "./pjrt-backend.ts";
 import { serveCalls } from "./serve-calls.ts";
 import { SimulatedBackend } from "./simulated-backend.ts";
 import type { CompiledMessage, OpeningMessage, ThreadData } from "./thread-protocol.ts";
+import { wakesSoon } from "./thread-slice.ts";
 import { warmUp } from "./warm-up.ts";
 
 // The thread of one device: opens the backend, says so, then serves calls until it is told to close. It has no listener
@@ -76,6 +77,7 @@ async function open(settings: ThreadSettings): Promise<{ backend: Backend<unknow
 const { settings, letters } = workerData as ThreadData;
 try {
   const { backend, ring } = await open(settings);
+  wakesSoon(backend.platform);
   await serveCalls(backend, ring, settings.buckets, letters, tell);
   await backend.close();
 } catch (error) {

@@ -58,6 +58,8 @@ export interface PjrtNative {
   begin(executable: PjrtExecutable, inputs: readonly Float32Array[], outputs: readonly Float32Array[]): void;
   /** Blocks until the oldest call that was begun is done. Returns what `run` does. */
   end(executable: PjrtExecutable): number;
+  /** What the calling thread's scheduling slice is after this wish, microseconds; 0 where the system takes none. */
+  setThreadSlice(micros: number): number;
   /** What this process, with all its threads, has of plugins and has not given back. */
   liveObjects(): PjrtLiveObjects;
   free(handle: PjrtClient | PjrtExecutable | PjrtBuffer): void;
@@ -69,7 +71,7 @@ export type PjrtNativeResult =
   | { readonly whyNot: string; readonly causes: readonly Error[] };
 
 /** The version of the binding these sources are written for. */
-const BINDING_VERSION = 2;
+const BINDING_VERSION = 3;
 
 /** Platforms that the binding is published for, and how npm knows them. There are no plugins for Windows. */
 export const PLATFORMS: Readonly<

@@ -41,4 +41,9 @@ napi_value Begin(napi_env env, napi_callback_info info);
 /** end(executable): blocks until the oldest call begun is done. How many inputs were read in place. */
 napi_value End(napi_env env, napi_callback_info info);
 
+// thread-slice.cc
+
+/** setThreadSlice(micros): what the calling thread's scheduling slice is now, microseconds; 0 where the system takes no wish. */
+napi_value SetThreadSlice(napi_env env, napi_callback_info info);
+
 }  // namespace dlrm::pjrt

@@ -7,7 +7,7 @@
 namespace dlrm::pjrt {
 namespace {
 
-constexpr int kBindingVersion = 2;
+constexpr int kBindingVersion = 3;
 
 /** addressOf(array): where its memory begins. */
 napi_value AddressOf(napi_env env, napi_callback_info info) {
@@ -63,7 +63,7 @@ NAPI_MODULE_INIT() {
       {"serialize", Serialize},   {"outputsOf", OutputsOf},   {"optimizedProgram", OptimizedProgram},
       {"bind", Bind},             {"run", Run},               {"begin", Begin},
       {"end", End},               {"free", Free},             {"liveObjects", CountLiveObjects},
-      {"memoryOf", MemoryOf},
+      {"memoryOf", MemoryOf},     {"setThreadSlice", SetThreadSlice},
   };
   return Guarded(env, [&] {
     for (const auto& [name, callback] : functions) {
