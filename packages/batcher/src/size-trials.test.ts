@@ -50,6 +50,21 @@ function trialsOf(
 }
 
 describe("trials of other sizes", () => {
+  test("go on where the clock is too coarse to tell how much dearer twice the size is", () => {
+    const cost = new CostModel();
+    for (let i = 0; i < 3; i += 1) {
+      cost.observe(8, 0);
+      cost.observe(16, 0);
+      cost.observe(32, 1);
+    }
+    const trials = new SizeTrials(cost, new BatchSizes(undefined), MAX_BATCH_SIZE);
+    const sizes = Array.from({ length: 256 }, () => trials.sizeOf(16, 100, 1));
+    expect([...sizes.entries()].filter(([, size]) => size !== 16)).toEqual([
+      [127, 32],
+      [255, 32],
+    ]);
+  });
+
   test("one batch in 128: half the size until that is known, then twice, for ever", () => {
     expect(trialsOf({ usual: 16, waiting: 100 }, 128 * 6)).toEqual([
       { batch: 128, size: 8 },

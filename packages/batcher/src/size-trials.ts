@@ -59,7 +59,9 @@ export class SizeTrials {
     }
     const dearness = this.#cost.runMs(double) / double / (this.#cost.runMs(usual) / usual);
     const turn = this.#batches / BATCHES_A_TRIAL;
-    return !(dearness > 1) || turn % Math.ceil(RARER_WHERE_DEAR * (dearness - 1)) === 0;
+    // A coarse clock may have measured the usual size as no time.
+    const isDearer = dearness > 1 && dearness < Infinity;
+    return !isDearer || turn % Math.ceil(RARER_WHERE_DEAR * (dearness - 1)) === 0;
   }
 
   /** Whether little is known of this size; counts as a trial. */
